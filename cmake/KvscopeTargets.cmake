@@ -1,0 +1,32 @@
+# One place for what every target of the project shares: language level, warnings, version macro-free build info.
+add_library(kvscope_options INTERFACE)
+target_compile_features(kvscope_options INTERFACE cxx_std_20)
+target_compile_options(kvscope_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion
+  # Bits must not depend on what the compiler chose to fuse: kernels fuse explicitly, everything else does not.
+  -ffp-contract=off
+  $<$<BOOL:${KVSCOPE_WERROR}>:-Werror>)
+target_include_directories(kvscope_options INTERFACE "${PROJECT_SOURCE_DIR}")
+
+# kvscope_library(NAME): static library kvscope_NAME with the alias kvscope::NAME.
+function(kvscope_library name)
+  add_library(kvscope_${name} STATIC)
+  add_library(kvscope::${name} ALIAS kvscope_${name})
+  target_link_libraries(kvscope_${name} PUBLIC kvscope_options)
+endfunction()
+
+# kvscope_test(NAME LABELS unit SOURCES a_test.cpp LIBS kvscope::runner): one GoogleTest binary, one ctest per case,
+# so that a skipped case is reported as skipped.
+function(kvscope_test name)
+  cmake_parse_arguments(T "" "TIMEOUT" "LABELS;SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE ${T_LIBS} GTest::gtest_main GTest::gmock)
+  target_compile_definitions(${name} PRIVATE
+    KVSCOPE_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared"
+    KVSCOPE_PROGRAM="${CMAKE_BINARY_DIR}/kvscope"
+    KVSCOPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 600)
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+endfunction()

@@ -1,0 +1,42 @@
+// One table of all policies; adding one touches its file and one line of registry.cpp.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/base/error.h"
+#include "runner/policies/policy.h"
+#include "runner/policies/spec.h"
+
+namespace kvscope {
+
+struct DoesNotFit : UsageError {  // in a sweep: a `skipped` row with this reason
+  using UsageError::UsageError;
+};
+
+struct ParamInfo {
+  std::string_view name;
+  std::string_view fallback;  // default, "auto" where it follows the budget
+  std::string_view values;    // for people and for validation: "0…" (integer range), "sum|mean", "float 0…1"
+};
+
+struct PolicyInfo {
+  std::string_view name;
+  std::string_view summary;  // one sentence
+  std::string_view paper;    // citation, or "control"
+  std::string_view source;   // file
+  std::span<const ParamInfo> params;  // own parameters; the common ones are in common_params()
+  bool has_in_stream_rule;            // false: acts at the prompt's end only
+  DecodeMode default_decode;
+  PositionMode default_positions;
+  std::unique_ptr<Policy> (*make)(const PolicySpec&, const FitRequest&, int budget_tokens);
+};
+
+std::span<const PolicyInfo> policies();
+std::span<const ParamInfo> common_params();
+const PolicyInfo* find_policy(std::string_view name);
+
+}  // namespace kvscope
