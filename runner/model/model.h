@@ -1,0 +1,44 @@
+// Weights on a backend, and everything about a model that its results depend on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runner/backend/backend.h"
+#include "runner/model/config.h"
+#include "runner/model/weight_source.h"
+
+namespace kvscope {
+
+struct LayerWeights {
+  std::vector<float> attention_norm;         // [d_model]
+  std::unique_ptr<PackedMatrix> qkv;         // [(n_heads + 2 n_kv_heads) * head_dim][d_model]
+  std::unique_ptr<PackedMatrix> output;      // [d_model][n_heads * head_dim]
+  std::vector<float> mlp_norm;               // [d_model]
+  std::unique_ptr<PackedMatrix> gate_up;     // [2 * d_ff][d_model]
+  std::unique_ptr<PackedMatrix> down;        // [d_model][d_ff]
+};
+
+struct Model {
+  ModelConfig config;
+  DType dtype = DType::kF32;     // of the packed weights
+  DType kv_dtype = DType::kF32;  // of cached keys and values
+  std::string weights_sha256;    // of the file
+  std::unique_ptr<EmbeddingTable> embedding;
+  std::vector<LayerWeights> layers;
+  std::vector<float> final_norm;             // [d_model]
+  std::unique_ptr<PackedMatrix> head;        // [n_vocab][d_model]
+
+  AttentionShape attention_shape() const { return {config.n_heads, config.n_kv_heads, config.head_dim}; }
+  PageShape page_shape() const { return {config.head_dim, kv_dtype, true}; }
+  // Bytes of keys and values that one token holds in all layers (46,080 for SmolLM2-135M in f32).
+  std::int64_t kv_bytes_per_token() const;
+  // sha-256 over name, weights, shape and both dtypes: results of different keys are never mixed.
+  std::string key() const;
+};
+
+// Dequantises, packs and uploads. Throws DataError for a model that does not fit the architecture.
+Model load_model(const WeightSource& source, Backend& backend, DType dtype, DType kv_dtype);
+
+}  // namespace kvscope
