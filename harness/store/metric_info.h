@@ -1,0 +1,20 @@
+// Every metric that a sample can have: one table.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace kvscope {
+
+struct MetricInfo {
+  std::string_view name;
+  std::string_view unit;    // ratio, nats, bytes, tokens, 1
+  std::string_view kind;    // binary | continuous | count
+  std::string_view better;  // higher | lower | none
+  std::string_view help;    // one sentence
+};
+
+std::span<const MetricInfo> metric_infos();
+const MetricInfo* find_metric(std::string_view name);  // nullptr if unknown
+
+}  // namespace kvscope

@@ -1,0 +1,155 @@
+// Plain rows of the store. Keys are sha-256 over content, so that the same thing has the same key
+// in every database.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runner/engine/ledger.h"
+
+namespace kvscope {
+
+struct ModelRecord {
+  std::string key;  // Model::key(): name, weights, shape and both dtypes
+  std::string name;
+  std::string weights_sha256;
+  std::string dtype;
+  std::string kv_dtype;
+  int n_layers = 0;
+  int n_heads = 0;
+  int n_kv_heads = 0;
+  int head_dim = 0;
+  int context_length = 0;
+};
+
+struct DatasetRecord {
+  std::string key;   // Dataset::key()
+  std::string task;  // registry name of the task that scores it
+  std::string name;
+  std::string version;
+  int n_samples = 0;
+};
+
+struct SampleRecord {
+  std::string sample_key;    // stable name inside the data set
+  std::string input_sha256;  // the tokens the model really sees: pairs are valid only when equal
+  std::string cluster_key;   // unit of independent draw
+  int n_prompt_tokens = 0;
+  std::map<std::string, std::string> tags;
+};
+
+struct PolicyRecord {
+  std::string canonical;  // PolicySpec::canonical, the label
+  std::string name;       // registry name of the score
+  std::map<std::string, std::string> params;
+
+  std::string key() const;  // sha-256 over the canonical text
+};
+
+// One thing to be compared. Without data set: an arm's results on all tasks of a sweep stand under
+// one row.
+struct ArmRecord {
+  std::string key;  // sha-256 over model key, policy, budget, modes (plan.h)
+  std::string model_key;
+  PolicyRecord policy;
+  std::optional<int> budget_permille;  // exactly one of the two is set; `full` is 1000 permille
+  std::optional<int> budget_tokens;
+  std::string prefill_mode;         // what the arm asks for: monolithic | streaming | two_pass
+  std::string position_mode;        // absolute | cache_relative | rerotate
+  std::string question_visibility;  // visible: the prompt ends with the question; hidden: it comes
+                                    // after the cut
+  std::string dtype;
+  std::string kv_dtype;
+  bool is_reference = false;  // the full-cache arm that all others are paired with
+};
+
+struct SweepRecord {
+  std::string uuid;
+  std::string plan_hash;
+  std::string program_version;
+  std::string options_json;  // the options with defaults filled in
+};
+
+// One process.
+struct RunRecord {
+  std::string uuid;
+  std::string sweep_uuid;
+  std::string program_version;
+  std::string git_sha;
+  bool git_dirty = false;
+  std::string host;
+  std::string backend;    // Backend::description()
+  std::string argv_json;  // JSON array
+};
+
+enum class RunStatus { kRunning, kFinished, kFailed, kInterrupted };
+std::string_view name_of(RunStatus status);
+
+enum class OutcomeStatus { kOk, kError, kSkipped };
+std::string_view name_of(OutcomeStatus status);
+
+// Mergeable summary of a probe (Welford/Chan).
+struct ProbeStat {
+  std::int64_t n = 0;
+  double mean = 0.0;
+  double m2 = 0.0;  // Σ (x - mean)²
+  double min = 0.0;
+  double max = 0.0;
+};
+
+struct LayerStatRecord {
+  std::string metric;
+  int layer = 0;
+  ProbeStat stat;
+};
+
+struct StepStatRecord {
+  std::string metric;
+  int step_lo = 0;  // decode steps [step_lo, step_hi)
+  int step_hi = 0;
+  ProbeStat stat;
+};
+
+// What one arm did on one sample: becomes one transaction.
+struct SampleOutcome {
+  OutcomeStatus status = OutcomeStatus::kOk;
+  std::string error_kind;  // "" when ok; does_not_fit | beyond_context | nonfinite | engine
+  std::string error;       // one line for people
+  std::string mode_run;    // in_stream | monolithic | streaming | two_pass: what really ran
+  std::vector<std::pair<std::string, double>> metrics;  // names of metric_infos(), finite
+  std::vector<LayerStatRecord> layer_stats;
+  std::vector<StepStatRecord> step_stats;
+
+  bool has_output = false;
+  std::string output_text;
+  std::vector<std::int32_t> output_ids;
+  std::string gold_text;
+
+  int trace_first_position = 0;  // of the first predicted token
+  std::vector<float> trace_nll_nats;
+  std::vector<float> trace_kl_nats;  // empty or as long as the other
+
+  Ledger ledger;
+  double duration_seconds = 0.0;  // the arm's share of the batch
+  double prefill_seconds = 0.0;
+  double decode_seconds_per_step = 0.0;
+  int n_prompt_tokens = 0;  // processed
+  int n_decode_steps = 0;
+  std::map<std::string, std::string> fitted_params;  // the policy's parameters as really used
+
+  std::optional<double> metric(std::string_view name) const;
+};
+
+SampleOutcome skipped_outcome(std::string kind, std::string reason);
+SampleOutcome error_outcome(std::string kind, std::string reason);
+
+// A result with a NaN or infinite number (metric, probe or trace) becomes an `error` row of kind
+// nonfinite: such numbers are never stored.
+SampleOutcome refuse_nonfinite(SampleOutcome outcome);
+
+}  // namespace kvscope
