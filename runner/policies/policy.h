@@ -46,6 +46,7 @@ struct KeptHead {
   std::vector<std::int32_t> positions;  // ascending original positions
   std::vector<float> statistic;         // [positions.size()]
   std::vector<std::uint32_t> count;     // [positions.size()]: rows that saw the token (Statistic::kMean)
+  int nan_scores = 0;                   // scores of the cut that were NaN; those tokens leave first (policies.md 1.4)
 };
 
 // What one attention row saw, for host rules. The newest token is the last slot.
@@ -64,6 +65,7 @@ class PolicyState {
   // Slots that stay, ascending, at most the budget; pure.
   virtual std::vector<std::int32_t> select(std::span<const std::int32_t> positions) const = 0;
   virtual void compact(std::span<const std::int32_t> old_slot_of) = 0;  // new slot i was old slot old_slot_of[i]
+  virtual std::uint64_t nan_scores() const { return 0; }  // NaN attention values observed so far (policies.md 1.4)
 };
 
 // Where a unit is; random priorities depend on it.

@@ -21,6 +21,7 @@ struct ParamInfo {
   std::string_view name;
   std::string_view fallback;  // default, "auto" where it follows the budget
   std::string_view values;    // for people and for validation: "0…" (integer range), "sum|mean", "float 0…1"
+  std::string_view only_with = {};  // "norm=decay": writing it means something with that value only
 };
 
 struct PolicyInfo {
