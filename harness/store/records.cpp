@@ -7,21 +7,15 @@
 namespace kvscope {
 namespace {
 
-bool finite(const ProbeStat& s) {
-  return std::isfinite(s.mean) && std::isfinite(s.m2) && std::isfinite(s.min) &&
-         std::isfinite(s.max);
-}
-
 // Name of the first number that is not finite; empty if there is none.
 std::string first_nonfinite(const SampleOutcome& outcome) {
   for (const auto& [name, value] : outcome.metrics) {
     if (!std::isfinite(value)) return name;
   }
-  for (const LayerStatRecord& row : outcome.layer_stats) {
-    if (!finite(row.stat)) return row.metric + " of layer " + std::to_string(row.layer);
-  }
-  for (const StepStatRecord& row : outcome.step_stats) {
-    if (!finite(row.stat)) return row.metric + " of step " + std::to_string(row.step_lo);
+  if (outcome.probes) {
+    for (const NamedProbe& probe : named_probes(*outcome.probes)) {
+      if (probe.values.overall.nonfinite > 0) return std::string(probe.metric);
+    }
   }
   for (const auto* trace : {&outcome.trace_nll_nats, &outcome.trace_kl_nats}) {
     for (std::size_t i = 0; i < trace->size(); ++i) {
@@ -36,6 +30,13 @@ std::string first_nonfinite(const SampleOutcome& outcome) {
 }  // namespace
 
 std::string PolicyRecord::key() const { return sha256_hex(std::string_view(canonical)); }
+
+std::array<NamedProbe, 4> named_probes(const ProbeSummary& summary) {
+  return {{{"rebound_mass", summary.rebound_mass},
+           {"hit_at_32", summary.hit_at_32},
+           {"hit_at_90_mass", summary.hit_at_p90},
+           {"mass_hit", summary.mass_hit}}};
+}
 
 std::string_view name_of(RunStatus status) {
   switch (status) {

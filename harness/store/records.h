@@ -2,6 +2,7 @@
 // in every database.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "metrics/probes/probe_summary.h"
 #include "runner/engine/ledger.h"
 
 namespace kvscope {
@@ -87,33 +89,18 @@ struct RunRecord {
   std::string argv_json;  // JSON array
 };
 
+// The four probe metrics of a summary under their names in metric_infos().
+struct NamedProbe {
+  std::string_view metric;
+  const ProbeMetric& values;
+};
+std::array<NamedProbe, 4> named_probes(const ProbeSummary& summary);
+
 enum class RunStatus { kRunning, kFinished, kFailed, kInterrupted };
 std::string_view name_of(RunStatus status);
 
 enum class OutcomeStatus { kOk, kError, kSkipped };
 std::string_view name_of(OutcomeStatus status);
-
-// Mergeable summary of a probe (Welford/Chan).
-struct ProbeStat {
-  std::int64_t n = 0;
-  double mean = 0.0;
-  double m2 = 0.0;  // Σ (x - mean)²
-  double min = 0.0;
-  double max = 0.0;
-};
-
-struct LayerStatRecord {
-  std::string metric;
-  int layer = 0;
-  ProbeStat stat;
-};
-
-struct StepStatRecord {
-  std::string metric;
-  int step_lo = 0;  // decode steps [step_lo, step_hi)
-  int step_hi = 0;
-  ProbeStat stat;
-};
 
 // What one arm did on one sample: becomes one transaction.
 struct SampleOutcome {
@@ -122,8 +109,7 @@ struct SampleOutcome {
   std::string error;       // one line for people
   std::string mode_run;    // in_stream | monolithic | streaming | two_pass: what really ran
   std::vector<std::pair<std::string, double>> metrics;  // names of metric_infos(), finite
-  std::vector<LayerStatRecord> layer_stats;
-  std::vector<StepStatRecord> step_stats;
+  std::optional<ProbeSummary> probes;  // per layer and step bin; of the scored or free-running rows
 
   bool has_output = false;
   std::string output_text;
