@@ -1,0 +1,105 @@
+#include "runner/backend/cpu/cpu_backend.h"
+
+#include <cassert>
+
+#include "runner/backend/cpu/attention.h"
+#include "runner/backend/cpu/elementwise.h"
+#include "runner/backend/cpu/embedding.h"
+#include "runner/backend/cpu/portable_matrix.h"
+
+namespace kvscope {
+namespace cpu {
+
+CpuBackend::CpuBackend(int n_threads)
+    : pool_(n_threads), onednn_(onednn_support()), context_(make_onednn_context(pool_.size())) {}
+
+bool CpuBackend::uses_onednn(DType dtype) const {
+  return (dtype == DType::kF32 && onednn_.f32) || (dtype == DType::kBF16 && onednn_.bf16);
+}
+
+std::string CpuBackend::description() const {
+  std::string library;
+  std::string own;
+  for (const DType t : {DType::kF32, DType::kBF16, DType::kF16}) {
+    std::string& list = uses_onednn(t) ? library : own;
+    list += (list.empty() ? "" : ", ") + std::string(name_of(t));
+  }
+  std::string text = "cpu, " + std::to_string(pool_.size()) + " threads: matrices ";
+  if (!library.empty()) text += "by " + onednn_.description + " (" + library + "), ";
+  return text + "by own " + portable_target() + " kernel (" + own + ")";
+}
+
+std::unique_ptr<PackedMatrix> CpuBackend::pack(std::span<const float> weights, int n_out, int n_in,
+                                               DType dtype) {
+  assert(weights.size() == std::size_t(n_out) * n_in);
+  if (uses_onednn(dtype)) return make_onednn_matrix(context_, weights, n_out, n_in, dtype);
+  return make_portable_matrix(weights, n_out, n_in, dtype);
+}
+
+std::unique_ptr<EmbeddingTable> CpuBackend::pack_embedding(std::span<const float> table,
+                                                           int n_vocab, int d_model, DType dtype) {
+  return std::make_unique<CpuEmbedding>(table, n_vocab, d_model, dtype);
+}
+
+void CpuBackend::embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
+                       std::span<float> out) {
+  const auto& own = static_cast<const CpuEmbedding&>(table);
+  assert(out.size() >= ids.size() * own.d_model());
+  own.lookup(pool_, ids, out.data());
+}
+
+void CpuBackend::matmul(const PackedMatrix& w, std::span<const float> x, int rows,
+                        std::span<float> y) {
+  assert(x.size() >= std::size_t(rows) * w.n_in() && y.size() >= std::size_t(rows) * w.n_out());
+  static_cast<const CpuMatrix&>(w).multiply(pool_, x.data(), rows, y.data());
+}
+
+void CpuBackend::rms_norm(std::span<const float> x, std::span<const float> weight, float eps,
+                          int rows, std::span<float> y) {
+  assert(x.size() >= rows * weight.size() && y.size() >= rows * weight.size());
+  cpu::rms_norm(pool_, x.data(), weight, eps, rows, y.data());
+}
+
+void CpuBackend::swiglu(std::span<const float> gate_up, int rows, int d_ff, std::span<float> y) {
+  assert(gate_up.size() >= 2 * std::size_t(rows) * d_ff && y.size() >= std::size_t(rows) * d_ff);
+  cpu::swiglu(pool_, gate_up.data(), rows, d_ff, y.data());
+}
+
+void CpuBackend::add(std::span<const float> x, std::span<float> y) {
+  assert(x.size() == y.size());
+  cpu::add(pool_, x, y.data());
+}
+
+void CpuBackend::log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) {
+  assert(rows >= 0 && lse.size() >= std::size_t(rows));
+  if (rows == 0) return;
+  cpu::log_sum_exp(pool_, logits.data(), rows, logits.size() / rows, lse.data());
+}
+
+void CpuBackend::attend_dense(const AttentionShape& shape, const RopeTable& rope,
+                              const DenseJob& job) {
+  cpu::attend_dense(pool_, shape, rope, job);
+}
+
+void CpuBackend::column_weights(const AttentionShape& shape, const RopeTable& rope,
+                                const ColumnWeightsJob& job) {
+  cpu::column_weights(pool_, shape, rope, job);
+}
+
+void CpuBackend::gather(const AttentionShape& shape, const RopeTable& rope,
+                        std::span<const GatherJob> jobs) {
+  cpu::gather(pool_, shape, rope, jobs);
+}
+
+void CpuBackend::scan(const AttentionShape& shape, const RopeTable& rope,
+                      std::span<const ScanJob> jobs) {
+  cpu::scan(pool_, shape, rope, jobs);
+}
+
+}  // namespace cpu
+
+std::unique_ptr<Backend> make_cpu_backend(int n_threads) {
+  return std::make_unique<cpu::CpuBackend>(n_threads);
+}
+
+}  // namespace kvscope

@@ -1,0 +1,30 @@
+// Everything per row that is not a matrix product or attention. Rows are spread over the pool; each
+// is computed by one thread in a fixed order, so its bits depend on that row alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runner/base/thread_pool.h"
+
+namespace kvscope::cpu {
+
+// y = x / sqrt(mean(x^2) + eps) * weight, for each row (Zhang & Sennrich 2019, arXiv:1910.07467).
+// x, y: [rows][weight.size()]; may be the same memory. Squares are summed in double.
+void rms_norm(ThreadPool& pool, const float* x, std::span<const float> weight, float eps, int rows,
+              float* y);
+
+// y = silu(gate) * up, silu(g) = g / (1 + exp(-g)) (Shazeer 2020, arXiv:2002.05202). gate_up:
+// [rows][gate d_ff | up d_ff], y: [rows][d_ff].
+void swiglu(ThreadPool& pool, const float* gate_up, int rows, int d_ff, float* y);
+
+void add(ThreadPool& pool, std::span<const float> x, float* y);  // y += x
+
+// log(sum(exp(row))) of each row of logits [rows][n]: float32 exponentials of the distance to the
+// maximum, summed in double.
+void log_sum_exp(ThreadPool& pool, const float* logits, int rows, std::size_t n, double* lse);
+
+// Round to nearest, ties to even; NaN stays NaN.
+void round_to_bf16(ThreadPool& pool, std::span<const float> x, std::uint16_t* y);
+
+}  // namespace kvscope::cpu
