@@ -1,0 +1,106 @@
+#include "harness/commands/common.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <new>
+
+#include "runner/base/error.h"
+
+namespace kvscope {
+namespace {
+
+int fail(ExitCode code, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::cout.flush();
+  std::fprintf(stderr, "kvscope: %s\n", message.c_str());
+  return to_int(code);
+}
+
+// A full disk or a closed pipe must not look like success. Whoever closed the pipe has seen enough:
+// no message then.
+int close_output(ExitCode code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout.good() && std::fflush(stdout) == 0) return to_int(code);
+  if (errno == EPIPE) return to_int(ExitCode::kIo);
+  return fail(ExitCode::kIo, "cannot write the output");
+}
+
+// The innermost subcommand that was named, for "see … --help".
+std::string named_command(const CLI::App& app) {
+  const auto named = app.get_subcommands();
+  return named.empty() ? app.get_name() : app.get_name() + " " + named.front()->get_name();
+}
+
+}  // namespace
+
+int run_program(CLI::App& app, const CommandContext& context, int argc, const char* const* argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    app.exit(wanted);
+    return close_output(ExitCode::kOk);
+  } catch (const CLI::ParseError& error) {
+    return fail(ExitCode::kUsage,
+                std::string(error.what()) + " (see " + named_command(app) + " --help)");
+  }
+  if (!context.run) {
+    return fail(ExitCode::kUsage,
+                "no subcommand: say what to do, for example kvscope sweep (see kvscope --help)");
+  }
+  try {
+    return close_output(context.run());
+  } catch (const UsageError& error) {
+    return fail(ExitCode::kUsage, error.what());
+  } catch (const DataError& error) {
+    return fail(ExitCode::kData, error.what());
+  } catch (const IoError& error) {
+    return fail(ExitCode::kIo, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(ExitCode::kInternal,
+                "not enough memory: use a shorter text, fewer arms or --kv-dtype bf16");
+  } catch (const std::exception& error) {
+    return fail(ExitCode::kInternal, std::string("internal error: ") + error.what());
+  }
+}
+
+void set_action(CLI::App& command, CommandContext& context, std::function<ExitCode()> run) {
+  command.callback([&context, run = std::move(run)] { context.run = run; });
+}
+
+void add_arm_options(CLI::App& command, ArmOptions& options) {
+  command.add_option("--policy", options.policy, "Policy, like h2o:norm=mean (see list policies)")
+      ->required();
+  auto* ratio =
+      command.add_option("--budget", options.budget, "Resident tokens as a ratio, like 0.2");
+  command
+      .add_option("--budget-tokens", options.budget_tokens, "Resident tokens per layer and KV head")
+      ->excludes(ratio);
+}
+
+std::optional<Budget> budget_of(const ArmOptions& options, const PolicySpec& spec) {
+  Budget budget;
+  if (!options.budget.empty()) {
+    budget = parse_budget_ratio(options.budget);
+  } else if (options.budget_tokens) {
+    if (*options.budget_tokens < 1) {
+      throw UsageError("--budget-tokens " + std::to_string(*options.budget_tokens) +
+                       ": at least 1 token must stay");
+    }
+    budget.tokens = options.budget_tokens;
+  } else if (!spec.is_full()) {
+    return std::nullopt;
+  }
+  if (spec.is_full()) {
+    budget.tokens.reset();
+    budget.permille = 1000;
+  }
+  return budget;
+}
+
+}  // namespace kvscope

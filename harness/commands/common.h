@@ -1,0 +1,83 @@
+// What the subcommands share: how one is registered, the options that describe a model and an arm,
+// opening a model.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harness/exit_code.h"
+#include "runner/engine/engine.h"
+#include "runner/policies/spec.h"
+#include "runner/tokenizer/tokenizer.h"
+
+namespace CLI {
+class App;
+}
+
+namespace kvscope {
+
+// Parsing only chooses what to run, so that errors of the command line and of the work stay apart.
+struct CommandContext {
+  std::function<ExitCode()> run;  // set by the subcommand that was named
+};
+
+// Parses, runs and turns every error into one line on stderr and an exit status.
+int run_program(CLI::App& app, const CommandContext& context, int argc, const char* const* argv);
+
+// Makes `command` what runs if it was named. Its options live in the closure.
+void set_action(CLI::App& command, CommandContext& context, std::function<ExitCode()> run);
+
+// ---- model ----
+
+struct ModelOptions {
+  std::string file;  // empty: default_model_file()
+  std::string dtype = "f32";
+  std::string kv_dtype;  // empty: as dtype
+  int threads = 0;       // 0: all processors
+  bool beyond_context = false;
+};
+
+// --model, --dtype, --kv-dtype, --threads, --beyond-context.
+void add_model_options(CLI::App& command, ModelOptions& options);
+void add_model_file_option(CLI::App& command, std::string& file);  // --model alone
+
+// Where scripts/fetch-model puts the default model: ${XDG_CACHE_HOME:-~/.cache}/kvscope.
+std::filesystem::path default_model_file();
+
+// `file`, or the default model. Throws IoError if it is not there (names scripts/fetch-model for
+// the default one).
+std::filesystem::path model_file_or_default(const std::string& file);
+
+std::unique_ptr<Tokenizer> open_tokenizer(const std::string& file);
+
+// Everything a command needs to compute. Members are declared in order of dependence.
+struct OpenedModel {
+  std::filesystem::path file;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+};
+OpenedModel open_model(const ModelOptions& options);
+
+// ---- one arm ----
+
+struct ArmOptions {
+  std::string policy;
+  std::string budget;  // ratio as written
+  std::optional<int> budget_tokens;
+};
+void add_arm_options(CLI::App& command,
+                     ArmOptions& options);  // --policy, --budget, --budget-tokens
+
+// Database of sweeps where --db is not given.
+inline constexpr const char* kDefaultDatabase = "kvscope.db";
+
+// Budget of the options; nullopt if none is given. `full` accepts and ignores one: always 1000
+// permille.
+std::optional<Budget> budget_of(const ArmOptions& options, const PolicySpec& spec);
+
+}  // namespace kvscope

@@ -1,0 +1,159 @@
+#include "harness/commands/compare.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "harness/report/json.h"
+#include "harness/report/paired_json.h"
+#include "harness/report/table.h"
+#include "harness/store/queries.h"
+#include "metrics/stats/pairs_report.h"
+#include "runner/base/error.h"
+
+namespace kvscope {
+namespace {
+
+struct CompareOptions {
+  std::string a;
+  std::string b;
+  std::string database = kDefaultDatabase;
+  std::vector<std::string> metrics;  // empty: all
+  std::optional<double> margin;
+  bool json = false;
+};
+
+double mean_of(std::span<const double> values) {
+  double sum = 0.0;
+  for (const double value : values) sum += value;
+  return sum / double(values.size());
+}
+
+struct Comparison {
+  PairedValues values;
+  PairedSummary summary;
+};
+
+Comparison summarise(PairedValues values, std::optional<double> margin) {
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < values.a.size(); ++i) {
+    pairs.push_back({values.clusters[i], values.a[i], values.b[i]});
+  }
+  PairedSummary summary = summarise_pairs(pairs, margin);
+  return {std::move(values), std::move(summary)};
+}
+
+// Is the difference for the better? Only where the interval excludes zero.
+std::string verdict_of(const Comparison& comparison) {
+  const PairedT& paired = comparison.summary.paired;
+  if (paired.identical) return "identical";
+  if (!paired.inference) return "-";
+  const Interval& interval = paired.inference->ci95;
+  if (interval.low <= 0 && interval.high >= 0) return "no difference shown";
+  if (comparison.values.better == "none") return "different";
+  return (interval.low > 0) == (comparison.values.better == "higher") ? "better" : "worse";
+}
+
+void print_table(const ArmRow& a, const ArmRow& b, std::span<const Comparison> comparisons) {
+  std::cout << "A: " << a.label << " (arm " << a.arm_id << ")\nB: " << b.label << " (arm "
+            << b.arm_id
+            << ")\nDifferences are B - A on the same samples; clusters are documents.\n\n";
+  Table table({"task", "metric", "pairs", "clusters", "mean A", "mean B", "B - A", "95 % interval",
+               "p", "B is"});
+  table.align(1, Table::Align::kLeft).align(9, Table::Align::kLeft);
+  std::string task;
+  for (const Comparison& comparison : comparisons) {
+    const PairedValues& values = comparison.values;
+    const PairedT& paired = comparison.summary.paired;
+    if (!task.empty() && task != values.task) table.add_rule();
+    task = values.task;
+    std::string interval = "-";
+    std::string p = "-";
+    if (const auto& inference = paired.inference) {
+      interval = format_significant(inference->ci95.low, 4) + " … " +
+                 format_significant(inference->ci95.high, 4);
+      p = format_significant(inference->p_two_sided, 2);
+    }
+    table.add_row({values.task, values.metric, std::to_string(paired.n),
+                   std::to_string(paired.clusters), format_significant(mean_of(values.a), 5),
+                   format_significant(mean_of(values.b), 5),
+                   paired.mean_difference ? format_significant(*paired.mean_difference, 4) : "-",
+                   interval, p, verdict_of(comparison)});
+  }
+  std::cout << table.text();
+}
+
+Json arm_json(const ArmRow& arm) {
+  return {{"arm_id", arm.arm_id},        {"arm_key", arm.arm_key}, {"label", arm.label},
+          {"model", arm.model},          {"policy", arm.policy},   {"budget", arm.budget},
+          {"sweep_uuid", arm.sweep_uuid}};
+}
+
+void print_json(const ArmRow& a, const ArmRow& b, std::span<const Comparison> comparisons) {
+  Json rows = Json::array();
+  for (const Comparison& comparison : comparisons) {
+    const PairedValues& values = comparison.values;
+    Json row = {{"task", values.task},
+                {"dataset", values.dataset},
+                {"dataset_key", values.dataset_key},
+                {"metric", values.metric},
+                {"unit", values.unit},
+                {"better", values.better},
+                {"mean_a", json_number(mean_of(values.a))},
+                {"mean_b", json_number(mean_of(values.b))},
+                {"verdict", verdict_of(comparison)}};
+    row.update(paired_summary_json(comparison.summary));
+    rows.push_back(std::move(row));
+  }
+  print_json_line(std::cout, {{"a", arm_json(a)}, {"b", arm_json(b)}, {"metrics", rows}});
+}
+
+ExitCode run_compare(const CompareOptions& options) {
+  if (options.margin && !(*options.margin >= 0))
+    throw UsageError("--margin is a number of at least 0");
+  Store store = Store::open(options.database, StoreAccess::kReadOnly);
+  const ArmRow a = find_arm(store, options.a);
+  const ArmRow b = find_arm(store, options.b);
+  std::vector<Comparison> comparisons;
+  for (PairedValues& values : paired_values(store, a.arm_id, b.arm_id)) {
+    const auto& wanted = options.metrics;
+    if (values.a.empty()) continue;
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), values.metric) == wanted.end()) {
+      continue;
+    }
+    comparisons.push_back(summarise(std::move(values), options.margin));
+  }
+  if (comparisons.empty()) {
+    throw DataError(options.database + ": " + a.label + " and " + b.label +
+                    " share no finished sample with such a metric");
+  }
+  if (options.json) {
+    print_json(a, b, comparisons);
+  } else {
+    print_table(a, b, comparisons);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<CompareOptions>();
+  CLI::App* command = app.add_subcommand(
+      "compare", "Two arms on the samples they share: paired differences with 95 % intervals");
+  command->add_option("A", options->a, "Arm: POLICY@BUDGET, row id or key (see list arms)")
+      ->required();
+  command->add_option("B", options->b, "Arm; the difference is B - A")->required();
+  command->add_option("--db", options->database, "Database of sweeps (default kvscope.db)");
+  command->add_option("--metrics", options->metrics, "Only these, separated by commas")
+      ->delimiter(',');
+  command->add_option("--margin", options->margin,
+                      "Largest loss that counts as none (non-inferiority)");
+  command->add_flag("--json", options->json, "One JSON object");
+  command->footer(
+      "Examples:\n"
+      "  kvscope compare full h2o@0.200 --db demo.db\n"
+      "  kvscope compare snapkv@0.200 tova@0.200 --db demo.db --metrics gold_nll_nats --json");
+  set_action(*command, context, [options] { return run_compare(*options); });
+}
+
+}  // namespace kvscope

@@ -1,0 +1,189 @@
+#include "harness/commands/list.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "harness/report/json.h"
+#include "harness/report/table.h"
+#include "harness/report/time_text.h"
+#include "harness/store/metric_info.h"
+#include "harness/store/queries.h"
+#include "harness/tasks/task.h"
+#include "runner/base/error.h"
+#include "runner/policies/registry.h"
+
+namespace kvscope {
+namespace {
+
+struct ListOptions {
+  std::string what;
+  std::string database = kDefaultDatabase;
+  bool json = false;
+};
+
+// Rows as JSON and as a table, whatever is listed.
+struct Listing {
+  Table table;
+  Json rows = Json::array();
+};
+
+Json params_json(std::span<const ParamInfo> params) {
+  Json out = Json::array();
+  for (const ParamInfo& param : params) {
+    out.push_back({{"name", param.name}, {"default", param.fallback}, {"values", param.values}});
+  }
+  return out;
+}
+
+std::string params_text(std::span<const ParamInfo> params) {
+  std::string text;
+  for (const ParamInfo& param : params) {
+    text += (text.empty() ? "" : " ") + std::string(param.name) + "=" + std::string(param.fallback);
+  }
+  return text.empty() ? "-" : text;
+}
+
+Listing list_policies() {
+  Listing out{Table({"policy", "parameters", "what it does"})};
+  out.table.align(1, Table::Align::kLeft).align(2, Table::Align::kLeft);
+  for (const PolicyInfo& policy : policies()) {
+    out.table.add_row({std::string(policy.name), params_text(policy.params),
+                       std::string(policy.summary) + " (" + std::string(policy.paper) + ")"});
+    out.rows.push_back({{"name", policy.name},
+                        {"summary", policy.summary},
+                        {"paper", policy.paper},
+                        {"source", policy.source},
+                        {"acts_in_stream", policy.has_in_stream_rule},
+                        {"decode", name_of(policy.default_decode)},
+                        {"positions", name_of(policy.default_positions)},
+                        {"params", params_json(policy.params)}});
+  }
+  out.table.add_rule();
+  out.table.add_row({"every policy", "", params_text(common_params())});
+  return out;
+}
+
+Listing list_tasks() {
+  Listing out{Table({"task", "key", "default", "what it does"})};
+  for (const std::size_t column : {1, 2, 3}) out.table.align(column, Table::Align::kLeft);
+  for (const TaskInfo& task : task_infos()) {
+    if (!out.table.empty()) out.table.add_rule();
+    out.table.add_row({std::string(task.name), "", "", std::string(task.summary)});
+    Json keys = Json::array();
+    for (const TaskKey& key : task.keys) {
+      out.table.add_row(
+          {"", std::string(key.name), std::string(key.fallback), std::string(key.help)});
+      keys.push_back({{"name", key.name}, {"default", key.fallback}, {"help", key.help}});
+    }
+    out.rows.push_back({{"name", task.name},
+                        {"summary", task.summary},
+                        {"primary_metric", task.primary_metric},
+                        {"keys", keys}});
+  }
+  return out;
+}
+
+Listing list_metrics() {
+  Listing out{Table({"metric", "unit", "better", "what it is"})};
+  for (const std::size_t column : {1, 2, 3}) out.table.align(column, Table::Align::kLeft);
+  for (const MetricInfo& metric : metric_infos()) {
+    out.table.add_row({std::string(metric.name), std::string(metric.unit),
+                       std::string(metric.better), std::string(metric.help)});
+    out.rows.push_back({{"name", metric.name},
+                        {"unit", metric.unit},
+                        {"kind", metric.kind},
+                        {"better", metric.better},
+                        {"help", metric.help}});
+  }
+  return out;
+}
+
+Listing list_arms_of(const ListOptions& options) {
+  Store store = Store::open(options.database, StoreAccess::kReadOnly);
+  Listing out{Table({"arm", "label", "model", "dtype", "prefill", "positions", "status", "ok",
+                     "error", "skipped", "sweep"})};
+  for (const std::size_t column : {1, 2, 3, 4, 5, 6, 10}) {
+    out.table.align(column, Table::Align::kLeft);
+  }
+  for (const ArmRow& arm : list_arms(store)) {
+    out.table.add_row({std::to_string(arm.arm_id), arm.label, arm.model, arm.dtype,
+                       arm.prefill_mode, arm.position_mode, arm.status, std::to_string(arm.n_ok),
+                       std::to_string(arm.n_error), std::to_string(arm.n_skipped),
+                       arm.sweep_uuid.substr(0, 8)});
+    out.rows.push_back({{"arm_id", arm.arm_id},
+                        {"arm_key", arm.arm_key},
+                        {"label", arm.label},
+                        {"model", arm.model},
+                        {"policy", arm.policy},
+                        {"budget", arm.budget},
+                        {"prefill_mode", arm.prefill_mode},
+                        {"position_mode", arm.position_mode},
+                        {"question_visibility", arm.question_visibility},
+                        {"dtype", arm.dtype},
+                        {"kv_dtype", arm.kv_dtype},
+                        {"is_reference", arm.is_reference},
+                        {"status", arm.status},
+                        {"n_ok", arm.n_ok},
+                        {"n_error", arm.n_error},
+                        {"n_skipped", arm.n_skipped},
+                        {"sweep_uuid", arm.sweep_uuid}});
+  }
+  return out;
+}
+
+Listing list_runs_of(const ListOptions& options) {
+  Store store = Store::open(options.database, StoreAccess::kReadOnly);
+  Listing out{
+      Table({"run", "sweep", "status", "started (UTC)", "time", "arms", "results", "version"})};
+  for (const std::size_t column : {1, 2, 3, 7}) out.table.align(column, Table::Align::kLeft);
+  for (const RunRow& run : list_runs(store)) {
+    const double seconds = run.finished_unix ? *run.finished_unix - run.started_unix : -1.0;
+    out.table.add_row({run.run_uuid.substr(0, 8), run.sweep_uuid.substr(0, 8), run.status,
+                       utc_text(run.started_unix), format_duration(seconds),
+                       std::to_string(run.n_arms), std::to_string(run.n_results),
+                       run.program_version});
+    out.rows.push_back({{"run_uuid", run.run_uuid},
+                        {"sweep_uuid", run.sweep_uuid},
+                        {"status", run.status},
+                        {"started_unix", run.started_unix},
+                        {"finished_unix", run.finished_unix ? Json(*run.finished_unix) : Json()},
+                        {"program_version", run.program_version},
+                        {"host", run.host},
+                        {"argv", Json::parse(run.argv_json, nullptr, false)},
+                        {"n_arms", run.n_arms},
+                        {"n_results", run.n_results}});
+  }
+  return out;
+}
+
+ExitCode run_list(const ListOptions& options) {
+  const Listing listing = options.what == "policies"  ? list_policies()
+                          : options.what == "tasks"   ? list_tasks()
+                          : options.what == "metrics" ? list_metrics()
+                          : options.what == "arms"    ? list_arms_of(options)
+                                                      : list_runs_of(options);
+  if (options.json) {
+    print_json_line(std::cout, listing.rows);
+  } else {
+    std::cout << listing.table.text();
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<ListOptions>();
+  CLI::App* command =
+      app.add_subcommand("list", "What there is: policies, tasks, metrics, arms or runs");
+  command->add_option("WHAT", options->what, "policies | tasks | metrics | arms | runs")
+      ->required()
+      ->check(CLI::IsMember({"policies", "tasks", "metrics", "arms", "runs"}));
+  command->add_option("--db", options->database,
+                      "Database, for arms and runs (default kvscope.db)");
+  command->add_flag("--json", options->json, "One JSON array");
+  command->footer("Examples:\n  kvscope list policies\n  kvscope list arms --db demo.db --json");
+  set_action(*command, context, [options] { return run_list(*options); });
+}
+
+}  // namespace kvscope

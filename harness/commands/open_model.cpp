@@ -1,0 +1,82 @@
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "harness/commands/common.h"
+#include "runner/base/error.h"
+#include "runner/model/gguf_model.h"
+#include "runner/tokenizer/load.h"
+
+namespace kvscope {
+namespace {
+
+DType dtype_of(const std::string& name) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    if (name == name_of(dtype)) return dtype;
+  }
+  throw UsageError("unknown element type '" + name + "': write f32, bf16 or f16");
+}
+
+}  // namespace
+
+void add_model_file_option(CLI::App& command, std::string& file) {
+  command.add_option("--model", file, "Llama-architecture GGUF file (default: the fetched model)");
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  add_model_file_option(command, options.file);
+  command.add_option("--dtype", options.dtype, "Weights are held as f32 (default) or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  command
+      .add_option("--kv-dtype", options.kv_dtype,
+                  "Keys and values are held as f32, bf16 or f16 (default: as --dtype)")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  command.add_option("--threads", options.threads, "Computing threads (default: all processors)")
+      ->check(CLI::Range(0, 1024));
+  command.add_flag("--beyond-context", options.beyond_context,
+                   "Allow absolute positions beyond the model's trained context");
+}
+
+std::filesystem::path default_model_file() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  std::filesystem::path folder;
+  if (cache != nullptr && *cache != '\0') {
+    folder = cache;
+  } else {
+    folder = std::filesystem::path(home != nullptr ? home : "/") / ".cache";
+  }
+  return folder / "kvscope" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+
+std::filesystem::path model_file_or_default(const std::string& file) {
+  const std::filesystem::path path =
+      file.empty() ? default_model_file() : std::filesystem::path(file);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    throw IoError(
+        path.string() + ": no such model file: " +
+        (file.empty() ? "run scripts/fetch-model, or name one with --model" : "check --model"));
+  }
+  return path;
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer(const std::string& file) {
+  return load_tokenizer(*GgufFile::open(model_file_or_default(file)));
+}
+
+OpenedModel open_model(const ModelOptions& options) {
+  OpenedModel opened;
+  opened.file = model_file_or_default(options.file);
+  const std::shared_ptr<const GgufFile> file = GgufFile::open(opened.file);
+  opened.tokenizer = load_tokenizer(*file);
+  const auto source = open_gguf_model(file);
+  opened.backend = make_cpu_backend(options.threads);
+  const DType dtype = dtype_of(options.dtype);
+  const DType kv_dtype = options.kv_dtype.empty() ? dtype : dtype_of(options.kv_dtype);
+  opened.model = std::make_unique<Model>(load_model(*source, *opened.backend, dtype, kv_dtype));
+  opened.engine = std::make_unique<Engine>(*opened.model, *opened.backend);
+  opened.engine->allow_beyond_context(options.beyond_context);
+  return opened;
+}
+
+}  // namespace kvscope

@@ -1,0 +1,275 @@
+#include "harness/commands/score.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <iostream>
+#include <limits>
+
+#include "harness/commands/input.h"
+#include "harness/commands/ledger_report.h"
+#include "harness/commands/score_run.h"
+#include "harness/report/json.h"
+#include "harness/report/table.h"
+#include "runner/base/error.h"
+
+namespace kvscope {
+namespace {
+
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+
+struct ScoreOptions {
+  ModelOptions model;
+  ArmOptions arm;
+  std::string ids_file;
+  std::string text_file;
+  std::optional<int> prompt_tokens;
+  std::string prefill;
+  std::optional<int> context;
+  std::optional<int> limit;
+  int top = 0;
+  bool residents = false;
+  std::string probe = "off";
+  bool token_major = false;
+  bool json = false;
+};
+
+PrefillMode prefill_mode(const std::string& name) {
+  for (const auto mode :
+       {PrefillMode::kMonolithic, PrefillMode::kStreaming, PrefillMode::kTwoPass}) {
+    if (name == name_of(mode)) return mode;
+  }
+  throw UsageError("--prefill " + name + ": write monolithic, streaming or two_pass");
+}
+
+ScoreRun plan_of(const ScoreOptions& options) {
+  if (options.ids_file.empty() == options.text_file.empty()) {
+    throw UsageError("score: give one of --ids FILE.json or --text FILE");
+  }
+  if (options.limit && !options.context)
+    throw UsageError("--limit counts windows: add --context N");
+  if (options.probe != "off" && options.probe != "all") {
+    throw UsageError("--probe " + options.probe + ": the levels of this build are off and all");
+  }
+  ScoreRun run;
+  run.spec = parse_policy(options.arm.policy);
+  const auto budget = budget_of(options.arm, run.spec);
+  if (!budget)
+    throw UsageError("score: " + run.spec.canonical + " needs --budget R or --budget-tokens N");
+  run.budget = *budget;
+  if (!options.prefill.empty()) {
+    const PrefillMode mode = prefill_mode(options.prefill);
+    if (run.spec.written.contains("prefill") && run.spec.prefill != mode) {
+      throw UsageError("--prefill " + options.prefill + " contradicts " + options.arm.policy);
+    }
+    run.spec.prefill = mode;
+  }
+  run.prompt_tokens = options.prompt_tokens;
+  run.top = options.top;
+  run.want_residents = options.residents;
+  run.probe = options.probe == "all";
+  run.token_major = options.token_major;
+  return run;
+}
+
+std::vector<std::int32_t> read_ids(const ScoreOptions& options, const Tokenizer& tokenizer) {
+  if (!options.ids_file.empty()) {
+    auto ids = parse_ids(read_exact_text(options.ids_file), options.ids_file);
+    check_ids(ids, tokenizer.n_vocab(), options.ids_file);
+    return ids;
+  }
+  return tokenizer.encode(read_exact_text(options.text_file), SpecialTokens::kParse);
+}
+
+// Consecutive, not overlapping; an incomplete last one is dropped. Without --context everything is
+// one.
+std::vector<std::span<const std::int32_t>> cut_windows(const ScoreOptions& options,
+                                                       std::span<const std::int32_t> ids) {
+  if (!options.context) return {ids};
+  const auto context = static_cast<std::size_t>(*options.context);
+  std::size_t n = ids.size() / context;
+  if (n == 0) {
+    throw DataError("score: the text has " + std::to_string(ids.size()) +
+                    " tokens, fewer than one window of " + std::to_string(context));
+  }
+  if (options.limit) n = std::min(n, static_cast<std::size_t>(*options.limit));
+  std::vector<std::span<const std::int32_t>> windows;
+  for (std::size_t w = 0; w < n; ++w) windows.push_back(ids.subspan(w * context, context));
+  return windows;
+}
+
+Json top_json(const std::vector<std::pair<std::int32_t, float>>& best) {
+  Json row = Json::array();
+  for (const auto& [id, log_probability] : best) {
+    row.push_back(Json::array({id, json_number(double(log_probability))}));
+  }
+  return row;
+}
+
+Json residents_json(const ScoreArmResult& arm, int n_kv_heads) {
+  Json out = Json::object();
+  for (std::size_t unit = 0; unit < arm.resident_positions.size(); ++unit) {
+    const std::size_t heads = static_cast<std::size_t>(n_kv_heads);
+    out[std::to_string(unit / heads) + "." + std::to_string(unit % heads)] =
+        arm.resident_positions[unit];
+  }
+  return out;
+}
+
+// Sums over all windows.
+struct Totals {
+  double sum_nll_nats = 0.0;
+  std::int64_t n_scored = 0;
+  std::optional<ProbeSummary> probes;
+  double sum_kl_full_nats = 0.0;
+  std::int64_t n_top1_agrees = 0;
+  std::int64_t n_compared = 0;
+
+  void add(const ScoredIds& window) {
+    sum_nll_nats += window.sum_nll_nats;
+    n_scored += window.n_scored;
+    sum_kl_full_nats += window.sum_kl_full_nats;
+    n_top1_agrees += window.n_top1_agrees;
+    n_compared += window.n_compared;
+    if (!window.probes) return;
+    if (probes) {
+      probes->merge(*window.probes);
+    } else {
+      probes = window.probes;
+    }
+  }
+  double mean_nll_nats() const {
+    return n_scored > 0 ? sum_nll_nats / double(n_scored) : kUndefined;
+  }
+  double mean_kl() const {
+    return n_compared > 0 ? sum_kl_full_nats / double(n_compared) : kUndefined;
+  }
+  double agreement() const {
+    return n_compared > 0 ? double(n_top1_agrees) / double(n_compared) : kUndefined;
+  }
+  double probe(ProbeMetric ProbeSummary::*metric) const {
+    if (!probes || ((*probes).*metric).overall.n == 0) return kUndefined;
+    return ((*probes).*metric).overall.mean;
+  }
+};
+
+void print_json(const ScoreOptions& options, const ScoreRun& run, const ModelConfig& config,
+                std::span<const std::span<const std::int32_t>> windows,
+                std::span<const ScoredIds> scored, const Totals& totals) {
+  Json out;
+  out["policy"] = run.spec.canonical;
+  out["budget"] = run.budget.label();
+  out["mode"] = name_of(scored.back().arm.mode);
+  Json ids = Json::array();
+  Json nll = Json::array();
+  Json top = Json::array();
+  Json window_rows = Json::array();
+  for (std::size_t w = 0; w < windows.size(); ++w) {
+    for (const std::int32_t id : windows[w]) ids.push_back(id);
+    for (const double value : scored[w].arm.nll_nats) nll.push_back(json_number(value));
+    for (const auto& best : scored[w].arm.top) top.push_back(top_json(best));
+    window_rows.push_back({{"window", w},
+                           {"sum_nll_nats", json_number(scored[w].sum_nll_nats)},
+                           {"tokens", scored[w].n_scored}});
+  }
+  out["token_ids"] = std::move(ids);
+  out["nll_nats"] = std::move(nll);
+  out["mean_nll_nats"] = json_number(totals.mean_nll_nats());
+  if (options.top > 0) out["top"] = std::move(top);
+  if (options.residents)
+    out["resident_positions"] = residents_json(scored.back().arm, config.n_kv_heads);
+  if (options.context) {
+    out["windows"] = std::move(window_rows);
+    out["perplexity"] = json_number(std::exp(totals.mean_nll_nats()));
+  }
+  if (run.probe) {
+    out["mean_rebound_mass"] = json_number(totals.probe(&ProbeSummary::rebound_mass));
+    out["mean_hit_at_32"] = json_number(totals.probe(&ProbeSummary::hit_at_32));
+    out["mean_hit_at_90_percent_mass"] = json_number(totals.probe(&ProbeSummary::hit_at_p90));
+    out["mean_kl_full_nats"] = json_number(totals.mean_kl());
+    out["top1_agreement"] = json_number(totals.agreement());
+  }
+  out["kv"] = ledger_json(scored.back().arm.ledger);
+  print_json_line(std::cout, out);
+}
+
+void print_table(const ScoreRun& run, std::span<const ScoredIds> scored, const Totals& totals) {
+  Table table({"figure", "value"});
+  table.add_row({"policy", run.spec.canonical + " @ " + run.budget.label()});
+  table.add_row({"mode", std::string(name_of(scored.back().arm.mode))});
+  table.add_row({"windows", std::to_string(scored.size())});
+  table.add_row({"scored tokens", std::to_string(totals.n_scored)});
+  table.add_row({"mean NLL (nats)", format_fixed(totals.mean_nll_nats(), 4)});
+  table.add_row({"perplexity", format_fixed(std::exp(totals.mean_nll_nats()), 3)});
+  if (run.probe) {
+    table.add_row({"rebound mass", format_fixed(totals.probe(&ProbeSummary::rebound_mass), 4)});
+    table.add_row({"hit@32", format_fixed(totals.probe(&ProbeSummary::hit_at_32), 4)});
+    table.add_row({"hit at 90 % mass", format_fixed(totals.probe(&ProbeSummary::hit_at_p90), 4)});
+    table.add_row({"KL from full (nats)", format_fixed(totals.mean_kl(), 5)});
+    table.add_row({"top-1 agreement", format_percent(totals.agreement(), 2)});
+  }
+  add_ledger_rows(table, scored.back().arm.ledger);
+  std::cout << table.text();
+}
+
+ExitCode run_score(const ScoreOptions& options) {
+  const ScoreRun run = plan_of(options);
+  const OpenedModel opened = open_model(options.model);
+  const std::vector<std::int32_t> ids = read_ids(options, *opened.tokenizer);
+  const auto windows = cut_windows(options, ids);
+  if (options.residents && windows.size() > 1) {
+    throw UsageError("--residents shows one window: add --limit 1");
+  }
+  std::vector<ScoredIds> scored;
+  Totals totals;
+  for (const auto window : windows) {
+    scored.push_back(score_ids(*opened.engine, run, window));
+    totals.add(scored.back());
+  }
+  if (options.json) {
+    print_json(options, run, opened.model->config, windows, scored, totals);
+  } else {
+    print_table(run, scored, totals);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_score_command(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<ScoreOptions>();
+  CLI::App* command = app.add_subcommand("score", "One arm over a given text, token by token");
+  command->add_option("--ids", options->ids_file, "JSON array of token ids");
+  command->add_option("--text", options->text_file,
+                      "UTF-8 text; special tokens are recognised, no BOS");
+  add_arm_options(*command, options->arm);
+  command->add_option(
+      "--prompt-tokens", options->prompt_tokens,
+      "The first N tokens are a prompt; without it the policy acts from the first token on");
+  command
+      ->add_option("--prefill", options->prefill,
+                   "How the prompt is prefilled (default monolithic)")
+      ->check(CLI::IsMember({"monolithic", "streaming", "two_pass"}));
+  command->add_option("--context", options->context, "Cut the text into windows of N tokens")
+      ->check(CLI::Range(2, std::numeric_limits<int>::max()));
+  command->add_option("--limit", options->limit, "Only the first W windows")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+  command
+      ->add_option("--top", options->top, "Print the N most likely next tokens of every position")
+      ->check(CLI::Range(0, 1000));
+  command->add_flag("--residents", options->residents, "Print the positions that stay");
+  command->add_option("--probe", options->probe,
+                      "off (default) or all: rebound, hits, KL, agreement");
+  command->add_flag("--token-major", options->token_major,
+                    "Token by token through all layers: slower, the same bits");
+  add_model_options(*command, options->model);
+  command->add_flag("--json", options->json, "One JSON object");
+  command->footer(
+      "Examples:\n"
+      "  kvscope score --text book.txt --policy streaming_llm:sinks=4 --budget-tokens 256 "
+      "--context 1024 --limit 4\n"
+      "  kvscope score --ids ids.json --policy snapkv --budget 0.2 --prompt-tokens 900 --probe all "
+      "--json");
+  set_action(*command, context, [options] { return run_score(*options); });
+}
+
+}  // namespace kvscope

@@ -1,0 +1,208 @@
+#include "harness/commands/show.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+
+#include "harness/report/json.h"
+#include "harness/report/table.h"
+#include "harness/report/time_text.h"
+#include "harness/store/queries.h"
+#include "runner/base/error.h"
+
+namespace kvscope {
+namespace {
+
+struct ShowOptions {
+  std::string what;
+  std::string database = kDefaultDatabase;
+  bool json = false;
+};
+
+Json metrics_json(const ResultRow& result) {
+  Json metrics = Json::object();
+  for (const auto& [name, value] : result.metrics) metrics[name] = json_number(value);
+  return metrics;
+}
+
+void show_arm(Store& store, const ArmRow& arm, bool json) {
+  const auto metrics = arm_metrics(store, arm.arm_id);
+  const auto results = arm_results(store, arm.arm_id);
+  if (json) {
+    Json rows = Json::array();
+    for (const ArmMetricRow& row : metrics) {
+      rows.push_back({{"task", row.task},
+                      {"dataset", row.dataset},
+                      {"metric", row.metric},
+                      {"unit", row.unit},
+                      {"n", row.n},
+                      {"mean", json_number(row.mean)},
+                      {"stderr", row.stderr_mean ? json_number(*row.stderr_mean) : Json()}});
+    }
+    Json faults = Json::array();
+    for (const ResultRow& result : results) {
+      if (result.status == "ok") continue;
+      faults.push_back({{"sample", result.sample_key},
+                        {"task", result.task},
+                        {"status", result.status},
+                        {"reason", result.error}});
+    }
+    print_json_line(std::cout, {{"arm_id", arm.arm_id},
+                                {"arm_key", arm.arm_key},
+                                {"label", arm.label},
+                                {"model", arm.model},
+                                {"dtype", arm.dtype},
+                                {"kv_dtype", arm.kv_dtype},
+                                {"prefill_mode", arm.prefill_mode},
+                                {"position_mode", arm.position_mode},
+                                {"status", arm.status},
+                                {"sweep_uuid", arm.sweep_uuid},
+                                {"metrics", rows},
+                                {"not_ok", faults}});
+    return;
+  }
+  std::cout << arm.label << "  (arm " << arm.arm_id << ", key " << arm.arm_key.substr(0, 12)
+            << ")\nmodel " << arm.model << ", " << arm.dtype << " weights, " << arm.kv_dtype
+            << " cache, prefill " << arm.prefill_mode << ", positions " << arm.position_mode
+            << "\nsweep " << arm.sweep_uuid << ", " << arm.status << ": " << arm.n_ok << " ok, "
+            << arm.n_error << " errors, " << arm.n_skipped << " skipped\n\n";
+  Table table({"task", "metric", "unit", "n", "mean", "± s.e."});
+  table.align(1, Table::Align::kLeft).align(2, Table::Align::kLeft);
+  for (const ArmMetricRow& row : metrics) {
+    table.add_row({row.task, row.metric, row.unit, std::to_string(row.n),
+                   format_significant(row.mean, 6),
+                   row.stderr_mean ? format_significant(*row.stderr_mean, 2) : "-"});
+  }
+  std::cout << table.text();
+  // Many samples share one reason: once is enough.
+  std::vector<std::string> reasons;
+  for (const ResultRow& result : results) {
+    if (result.status == "ok") continue;
+    const std::string line = result.task + ": " + result.status + ": " + result.error;
+    if (std::find(reasons.begin(), reasons.end(), line) == reasons.end()) reasons.push_back(line);
+  }
+  for (const std::string& line : reasons) std::cout << line << '\n';
+}
+
+void show_run(const RunRow& run, bool json) {
+  const Json row = {{"run_uuid", run.run_uuid},
+                    {"sweep_uuid", run.sweep_uuid},
+                    {"status", run.status},
+                    {"started_unix", run.started_unix},
+                    {"finished_unix", run.finished_unix ? Json(*run.finished_unix) : Json()},
+                    {"program_version", run.program_version},
+                    {"host", run.host},
+                    {"argv", Json::parse(run.argv_json, nullptr, false)},
+                    {"n_arms", run.n_arms},
+                    {"n_results", run.n_results}};
+  if (json) {
+    print_json_line(std::cout, row);
+    return;
+  }
+  Table table({"run", run.run_uuid});
+  table.align(1, Table::Align::kLeft);
+  table.add_row({"sweep", run.sweep_uuid});
+  table.add_row({"status", run.status});
+  table.add_row({"started (UTC)", utc_text(run.started_unix)});
+  if (run.finished_unix) table.add_row({"finished (UTC)", utc_text(*run.finished_unix)});
+  table.add_row({"program", run.program_version});
+  table.add_row({"host", run.host});
+  table.add_row({"command", run.argv_json});
+  table.add_row({"arms", std::to_string(run.n_arms)});
+  table.add_row({"results", std::to_string(run.n_results)});
+  std::cout << table.text();
+}
+
+struct SampleOfArm {
+  std::string label;
+  ResultRow result;
+};
+
+// What every arm of the newest sweep did on one sample.
+std::vector<SampleOfArm> find_sample(Store& store, const std::string& key) {
+  std::vector<SampleOfArm> found;
+  for (const ArmRow& arm : list_arms(store, newest_sweep(store))) {
+    for (ResultRow& result : arm_results(store, arm.arm_id)) {
+      if (result.sample_key == key) found.push_back({arm.label, std::move(result)});
+    }
+  }
+  return found;
+}
+
+void show_sample(std::span<const SampleOfArm> arms, bool json) {
+  const ResultRow& first = arms.front().result;
+  if (json) {
+    Json rows = Json::array();
+    for (const auto& [label, result] : arms) {
+      rows.push_back({{"arm", label},
+                      {"status", result.status},
+                      {"reason", result.error},
+                      {"mode_run", result.mode_run},
+                      {"output", result.output_text},
+                      {"metrics", metrics_json(result)}});
+    }
+    print_json_line(std::cout, {{"sample", first.sample_key},
+                                {"task", first.task},
+                                {"dataset", first.dataset},
+                                {"cluster", first.cluster_key},
+                                {"gold", first.gold_text},
+                                {"arms", rows}});
+    return;
+  }
+  std::cout << "sample " << first.sample_key << " of " << first.dataset << " (" << first.task
+            << "), cluster " << first.cluster_key << '\n';
+  if (!first.gold_text.empty()) std::cout << "gold answer: " << first.gold_text << '\n';
+  std::cout << '\n';
+  Table table({"arm", "status", "metrics", "output"});
+  for (const std::size_t column : {1, 2, 3}) table.align(column, Table::Align::kLeft);
+  for (const auto& [label, result] : arms) {
+    std::string metrics;
+    for (const auto& [name, value] : result.metrics) {
+      if (name.find("bytes") != std::string::npos) continue;
+      metrics += (metrics.empty() ? "" : " ") + name + "=" + format_significant(value, 4);
+    }
+    table.add_row(
+        {label, result.status, metrics, result.error.empty() ? result.output_text : result.error});
+  }
+  std::cout << table.text();
+}
+
+ExitCode run_show(const ShowOptions& options) {
+  Store store = Store::open(options.database, StoreAccess::kReadOnly);
+  // A run's uuid or its first characters, as `list runs` prints them.
+  constexpr std::size_t kShortestUuid = 8;
+  if (options.what.size() >= kShortestUuid) {
+    for (const RunRow& run : list_runs(store)) {
+      if (!run.run_uuid.starts_with(options.what)) continue;
+      show_run(run, options.json);
+      return ExitCode::kOk;
+    }
+  }
+  const auto sample = find_sample(store, options.what);
+  if (!sample.empty()) {
+    show_sample(sample, options.json);
+    return ExitCode::kOk;
+  }
+  show_arm(store, find_arm(store, options.what), options.json);
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_show_command(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<ShowOptions>();
+  CLI::App* command = app.add_subcommand("show", "Everything about one arm, run or sample");
+  command
+      ->add_option("WHAT", options->what,
+                   "Arm (POLICY@BUDGET, row id, key), run (first 8 characters) or sample key")
+      ->required();
+  command->add_option("--db", options->database, "Database of sweeps (default kvscope.db)");
+  command->add_flag("--json", options->json, "One JSON object");
+  command->footer(
+      "Examples:\n"
+      "  kvscope show h2o@0.200 --db demo.db\n"
+      "  kvscope show 3f2a91bc --db demo.db --json");
+  set_action(*command, context, [options] { return run_show(*options); });
+}
+
+}  // namespace kvscope

@@ -1,0 +1,156 @@
+#include "harness/export/live_metrics.h"
+
+#include <sys/resource.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <utility>
+
+#include <prometheus/exposer.h>
+
+#include "harness/build_info/build_info.h"
+#include "harness/export/metric_book.h"
+#include "harness/export/sample_metrics.h"
+#include "harness/export/textfile.h"
+
+namespace kvscope {
+namespace {
+
+double unix_seconds() { return double(std::time(nullptr)); }
+
+double peak_memory_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return double(usage.ru_maxrss) * 1024.0;
+}
+
+MetricBook::Labels labels_of(const ArmLabels& arm) {
+  return {{"model_name", arm.model_name}, {"policy", arm.policy}, {"budget", arm.budget}};
+}
+
+}  // namespace
+
+struct LiveMetrics::Impl {
+  MetricBook book;
+  std::unique_ptr<prometheus::Exposer> exposer;
+  RunLabels run;
+  int failures = 0;
+};
+
+template <typename Work>
+void LiveMetrics::guarded(std::string_view what, Work&& work) noexcept {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    if (++impl_->failures == 1) {
+      std::fprintf(stderr, "kvscope: warning: metrics: cannot %.*s: %s; the run goes on\n",
+                   int(what.size()), what.data(), error.what());
+    }
+  }
+}
+
+LiveMetrics::LiveMetrics(const RunLabels& run) : impl_(std::make_unique<Impl>()) {
+  impl_->run = run;
+  guarded("start", [&] {
+    const BuildInfo& build = build_info();
+    impl_->book.set("kvscope_build_info",
+                    {{"version", std::string(build.version)},
+                     {"git_sha", std::string(build.git_sha)},
+                     {"cuda_version", "none"}},
+                    1);
+    impl_->book.set("kvscope_run_info",
+                    {{"run_uuid", run.run_uuid},
+                     {"sweep_uuid", run.sweep_uuid},
+                     {"suite", run.suite},
+                     {"shard", "0"},
+                     {"gpu_name", "none"}},
+                    1);
+    impl_->book.set("kvscope_run_start_timestamp_seconds", {}, unix_seconds());
+    for (const char* kind : {"oom", "cuda", "nonfinite", "io", "input"}) {
+      impl_->book.add("kvscope_errors_total", {{"kind", kind}}, 0);
+    }
+    impl_->book.set("kvscope_process_peak_memory_bytes", {}, peak_memory_bytes());
+  });
+}
+
+LiveMetrics::~LiveMetrics() = default;
+
+std::optional<std::string> LiveMetrics::listen(const std::string& address) {
+  std::optional<std::string> bound;
+  guarded("listen on " + address, [&] {
+    auto exposer = std::make_unique<prometheus::Exposer>(address);
+    exposer->RegisterCollectable(impl_->book.registry());
+    const auto ports = exposer->GetListeningPorts();
+    bound = address.substr(0, address.rfind(':') + 1) + std::to_string(ports.at(0));
+    impl_->exposer = std::move(exposer);
+  });
+  return bound;
+}
+
+void LiveMetrics::planned(const ArmLabels& arm, std::string_view dataset, std::int64_t n_samples) {
+  guarded("count planned samples", [&] {
+    MetricBook::Labels labels = labels_of(arm);
+    labels["dataset"] = dataset;
+    impl_->book.set("kvscope_samples_planned", labels, double(n_samples));
+    // A counter that appears with its first increment loses it for rate().
+    for (const char* status : {"ok", "error", "skipped"}) {
+      labels["status"] = status;
+      impl_->book.add("kvscope_samples_total", labels, 0);
+    }
+  });
+}
+
+void LiveMetrics::sample_done(const ArmLabels& arm, std::string_view dataset,
+                              const SampleOutcome& outcome) {
+  guarded("count a sample", [&] {
+    add_sample_metrics(impl_->book, labels_of(arm), std::string(dataset), outcome,
+                       impl_->run.selection_units);
+    impl_->book.set("kvscope_run_last_progress_timestamp_seconds", {}, unix_seconds());
+    impl_->book.set("kvscope_process_peak_memory_bytes", {}, peak_memory_bytes());
+  });
+}
+
+void LiveMetrics::committed(double transaction_seconds, std::int64_t store_bytes) {
+  guarded("count a transaction", [&] {
+    impl_->book.observe("kvscope_store_transaction_duration_seconds", {}, transaction_seconds);
+    impl_->book.set("kvscope_store_size_bytes", {}, double(store_bytes));
+  });
+}
+
+void LiveMetrics::error(std::string_view kind) {
+  guarded("count an error", [&] {
+    impl_->book.add("kvscope_errors_total", {{"kind", std::string(kind)}}, 1);
+  });
+}
+
+void LiveMetrics::arm_result(const ArmLabels& arm, std::string_view dataset,
+                             std::span<const ArmMetricRow> metrics) {
+  guarded("export a result", [&] {
+    MetricBook::Labels labels = labels_of(arm);
+    labels["dataset"] = dataset;
+    add_result_metrics(impl_->book, labels, metrics);
+  });
+}
+
+void LiveMetrics::run_done(double duration_seconds, bool success) {
+  guarded("export the run's end", [&] {
+    const MetricBook::Labels suite = {{"suite", impl_->run.suite}};
+    impl_->book.set("kvscope_run_duration_seconds", suite, duration_seconds);
+    impl_->book.set("kvscope_run_completion_timestamp_seconds", suite, unix_seconds());
+    if (success) {
+      impl_->book.set("kvscope_run_last_success_timestamp_seconds", suite, unix_seconds());
+    }
+  });
+}
+
+void LiveMetrics::write_textfile(const std::filesystem::path& file) {
+  guarded("write " + file.string(), [&] { replace_file(file, impl_->book.text()); });
+}
+
+std::string LiveMetrics::text() const { return impl_->book.text(); }
+
+int LiveMetrics::failures() const { return impl_->failures; }
+
+}  // namespace kvscope

@@ -1,0 +1,136 @@
+#include "harness/report/sweep_summary.h"
+
+#include <algorithm>
+#include <map>
+
+#include "harness/store/database.h"
+#include "harness/store/statement.h"
+#include "harness/tasks/task.h"
+
+namespace kvscope {
+namespace {
+
+struct DatasetRow {
+  std::int64_t id = 0;
+  std::string key;
+  std::string task;
+  std::string name;
+};
+
+std::vector<DatasetRow> datasets_of(Store& store, const std::string& sweep_uuid) {
+  Statement s(store.database(),
+              "SELECT dataset_id,dataset_key,task,name FROM sweep_dataset JOIN dataset "
+              "USING(dataset_id) WHERE sweep_uuid=? ORDER BY dataset_id");
+  s.bind(sweep_uuid);
+  std::vector<DatasetRow> rows;
+  while (s.step()) rows.push_back({s.int64(0), s.text(1), s.text(2), s.text(3)});
+  return rows;
+}
+
+void count_statuses(Store& store, std::int64_t dataset_id, SweepRow& row) {
+  Statement s(store.database(),
+              "SELECT status,count(*),min(error) FROM sample_result JOIN sample USING(sample_id) "
+              "WHERE arm_id=? AND dataset_id=? GROUP BY status");
+  s.bind(row.arm.arm_id, dataset_id);
+  while (s.step()) {
+    const std::string status = s.text(0);
+    (status == "ok" ? row.n_ok : status == "error" ? row.n_error : row.n_skipped) = s.integer(1);
+    if (status != "ok") row.reason = s.text(2);
+  }
+}
+
+// dataset key and metric → arm minus full.
+using PairedTable = std::map<std::pair<std::string, std::string>, PairedT>;
+
+PairedTable paired_with(Store& store, std::int64_t full, std::int64_t arm) {
+  PairedTable table;
+  for (const PairedValues& values : paired_values(store, full, arm)) {
+    std::vector<Pair> pairs;
+    for (std::size_t i = 0; i < values.a.size(); ++i) {
+      pairs.push_back({values.clusters[i], values.a[i], values.b[i]});
+    }
+    table[{values.dataset_key, values.metric}] = paired_t(pairs, std::nullopt);
+  }
+  return table;
+}
+
+}  // namespace
+
+const SweepValue* SweepRow::find(std::string_view metric) const {
+  const auto it = std::ranges::find(values, metric, &SweepValue::metric);
+  return it == values.end() ? nullptr : &*it;
+}
+
+std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uuid) {
+  std::vector<ArmRow> arms = list_arms(store, sweep_uuid);
+  std::ranges::stable_sort(arms, std::greater{}, &ArmRow::is_reference);
+  std::vector<SweepTask> tasks;
+  const std::vector<DatasetRow> datasets = datasets_of(store, sweep_uuid);
+  for (const DatasetRow& dataset : datasets) {
+    const TaskInfo* info = find_task(dataset.task);
+    tasks.push_back({dataset.task, dataset.name, dataset.key,
+                     info != nullptr ? std::string(info->primary_metric) : std::string(), {}});
+  }
+  for (const ArmRow& arm : arms) {
+    const std::vector<ArmMetricRow> metrics = arm_metrics(store, arm.arm_id);
+    PairedTable paired;
+    if (!arm.is_reference && !arms.empty() && arms.front().is_reference) {
+      paired = paired_with(store, arms.front().arm_id, arm.arm_id);
+    }
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      SweepRow row;
+      row.arm = arm;
+      count_statuses(store, datasets[t].id, row);
+      for (const ArmMetricRow& m : metrics) {
+        if (m.dataset_key != tasks[t].dataset_key) continue;
+        SweepValue value{m.metric, m.better, m.n, m.mean, m.stderr_mean, {}};
+        const auto found = paired.find({m.dataset_key, m.metric});
+        if (found != paired.end()) value.to_full = found->second;
+        row.values.push_back(std::move(value));
+      }
+      tasks[t].rows.push_back(std::move(row));
+    }
+  }
+  return tasks;
+}
+
+Json sweep_json(const std::vector<SweepTask>& tasks) {
+  Json out = Json::array();
+  for (const SweepTask& task : tasks) {
+    Json rows = Json::array();
+    for (const SweepRow& row : task.rows) {
+      Json metrics = Json::object();
+      for (const SweepValue& v : row.values) {
+        Json value = {{"n", v.n}, {"mean", json_number(v.mean)}};
+        value["stderr"] = v.stderr_mean ? json_number(*v.stderr_mean) : Json(nullptr);
+        if (v.to_full && v.to_full->mean_difference) {
+          value["difference_to_full"] = json_number(*v.to_full->mean_difference);
+          const auto& inference = v.to_full->inference;
+          value["ci95"] = inference ? Json{json_number(inference->ci95.low),
+                                           json_number(inference->ci95.high)}
+                                    : Json(nullptr);
+          value["pairs"] = v.to_full->n;
+          value["clusters"] = v.to_full->clusters;
+        }
+        metrics[v.metric] = std::move(value);
+      }
+      rows.push_back({{"arm_id", row.arm.arm_id},
+                      {"arm_key", row.arm.arm_key},
+                      {"policy", row.arm.policy},
+                      {"budget", row.arm.budget},
+                      {"ok", row.n_ok},
+                      {"skipped", row.n_skipped},
+                      {"errors", row.n_error},
+                      {"reason", row.reason},
+                      {"metrics", std::move(metrics)}});
+    }
+    out.push_back({{"task", task.task},
+                   {"dataset", task.dataset},
+                   {"dataset_key", task.dataset_key},
+                   {"primary_metric", task.primary_metric},
+                   {"arms", std::move(rows)}});
+  }
+  return out;
+}
+
+}  // namespace kvscope
