@@ -66,9 +66,9 @@ void RmsNormRow(const float* x, const float* weight, std::size_t n, float eps, f
 void SwigluRow(const float* gate, const float* up, std::size_t n, float* y) {
   const hn::ScalableTag<float> d;
   const auto one = hn::Set(d, 1.0F);
-  // Highway's Exp is valid up to 104; there silu(g) = g exp(g) is below float32's smallest normal
-  // number.
-  const auto largest = hn::Set(d, 88.0F);
+  // Highway's Exp is valid up to 104; from 89 on it is infinite and the result zero, where silu(g)
+  // is below 1e-36.
+  const auto largest = hn::Set(d, 100.0F);
   for_each_vector(n, gate, up, y, [&](auto g, auto u) {
     const auto e = hn::Exp(d, hn::Min(hn::Neg(g), largest));
     return hn::Mul(hn::Div(g, hn::Add(one, e)), u);
