@@ -68,8 +68,11 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
   const std::vector<DatasetRow> datasets = datasets_of(store, sweep_uuid);
   for (const DatasetRow& dataset : datasets) {
     const TaskInfo* info = find_task(dataset.task);
-    tasks.push_back({dataset.task, dataset.name, dataset.key,
-                     info != nullptr ? std::string(info->primary_metric) : std::string(), {}});
+    tasks.push_back({dataset.task,
+                     dataset.name,
+                     dataset.key,
+                     info != nullptr ? std::string(info->primary_metric) : std::string(),
+                     {}});
   }
   for (const ArmRow& arm : arms) {
     const std::vector<ArmMetricRow> metrics = arm_metrics(store, arm.arm_id);
@@ -106,9 +109,9 @@ Json sweep_json(const std::vector<SweepTask>& tasks) {
         if (v.to_full && v.to_full->mean_difference) {
           value["difference_to_full"] = json_number(*v.to_full->mean_difference);
           const auto& inference = v.to_full->inference;
-          value["ci95"] = inference ? Json{json_number(inference->ci95.low),
-                                           json_number(inference->ci95.high)}
-                                    : Json(nullptr);
+          value["ci95"] =
+              inference ? Json{json_number(inference->ci95.low), json_number(inference->ci95.high)}
+                        : Json(nullptr);
           value["pairs"] = v.to_full->n;
           value["clusters"] = v.to_full->clusters;
         }

@@ -112,14 +112,14 @@ std::string sweep_table(const SweepTask& task) {
 }
 
 std::string sweep_sentences(const std::vector<SweepTask>& tasks) {
-  std::map<std::string, std::map<std::string, ArmView>> by_budget;  // budget → arm key → view
+  std::map<double, std::map<std::string, ArmView>> by_budget;  // ratio or tokens → arm key → view
   std::string winners;
   for (const SweepTask& task : tasks) {
     for (const SweepRow& row : task.rows) {
       if (row.arm.policy == "full") continue;
       const SweepValue* kl = row.find("kl_full_nats");
       if (kl == nullptr) continue;
-      ArmView& view = by_budget[row.arm.budget][row.arm.arm_key];
+      ArmView& view = by_budget[std::stod(row.arm.budget)][row.arm.arm_key];
       view.row = &row;
       view.kl_nats += kl->mean;
       ++view.tasks;
@@ -131,24 +131,25 @@ std::string sweep_sentences(const std::vector<SweepTask>& tasks) {
   }
   if (by_budget.empty()) return "Only the full cache ran, so there is nothing to compare yet.";
   const auto mean_kl = [](const auto& entry) { return entry.second.kl_nats / entry.second.tasks; };
-  const auto& [budget, arms] = *by_budget.begin();  // the smallest one
+  const auto& arms = by_budget.begin()->second;  // of the smallest one
   const auto best = std::ranges::min_element(arms, {}, mean_kl);
   const auto worst = std::ranges::max_element(arms, {}, mean_kl);
-  std::string text = "At the smallest budget (" + budget + "), " + best->second.row->arm.policy +
-                     bytes_phrase(*best->second.row, tasks.back()) +
+  std::string text = "At the smallest budget (" + best->second.row->arm.budget + "), " +
+                     best->second.row->arm.policy + bytes_phrase(*best->second.row, tasks.back()) +
                      " stays closest to the full cache: " + primary_phrase(tasks, best->first) +
                      ", KL " + format_significant(mean_kl(*best), 2) + " nats.";
   if (arms.size() > 1) {
     text += " " + worst->second.row->arm.policy + " is furthest from it (" +
-            primary_phrase(tasks, worst->first) + ", KL " +
-            format_significant(mean_kl(*worst), 2) + " nats), and ";
+            primary_phrase(tasks, worst->first) + ", KL " + format_significant(mean_kl(*worst), 2) +
+            " nats), and ";
   } else {
     text += " Over the whole sweep ";
   }
-  text += winners.empty()
-              ? "no arm beats the full cache by more than the 95 % interval of the paired difference."
-              : "better than the full cache by more than the 95 % interval: " + winners +
-                    " (with many arms, some of these are chance).";
+  text +=
+      winners.empty()
+          ? "no arm beats the full cache by more than the 95 % interval of the paired difference."
+          : "better than the full cache by more than the 95 % interval: " + winners +
+                " (with many arms, some of these are chance).";
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include "harness/store/store.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -97,6 +99,18 @@ Store::Store(std::unique_ptr<Database> database, fs::path file)
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
+
+void Store::check(const fs::path& file) {
+  const FileState state = inspect_file(file);
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  // The write-ahead log lies beside the file, so the folder must be writable too.
+  if (::access(folder.c_str(), W_OK | X_OK) != 0 ||
+      (state == FileState::kOurs && ::access(file.c_str(), W_OK) != 0)) {
+    throw IoError(
+        "database " + file.string() +
+        ": the file and its folder must be there and writable; name another file by --db");
+  }
+}
 
 Store Store::open(const fs::path& file, StoreAccess access) {
   const FileState state = inspect_file(file);

@@ -29,6 +29,9 @@ enum class StoreAccess {
 // and for a second, different value under the same key. One Store serves one thread.
 class Store {
  public:
+  // Throws what open() would throw for the file and its folder; changes nothing. For an early
+  // answer.
+  static void check(const std::filesystem::path& file);
   static Store open(const std::filesystem::path& file, StoreAccess access);
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;

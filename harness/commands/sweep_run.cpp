@@ -1,0 +1,286 @@
+#include "harness/commands/sweep_run.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "harness/build_info/build_info.h"
+#include "harness/export/live_metrics.h"
+#include "harness/plan/plan_hash.h"
+#include "harness/plan/stop_signals.h"
+#include "harness/plan/walk.h"
+#include "harness/report/progress.h"
+#include "harness/report/sweep_summary.h"
+#include "harness/store/uuid.h"
+#include "runner/base/error.h"
+
+namespace kvscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Books that scripts/prepare-texts made, if it ever ran.
+fs::path prepared_text() {
+  const fs::path file = default_model_file().parent_path() / "texts" / "sherlock_holmes.txt";
+  std::error_code failed;
+  return fs::exists(file, failed) ? file : fs::path();
+}
+
+std::vector<PlannedTask> plan_tasks(const SweepOptions& options, std::vector<TaskSpec> specs,
+                                    const Tokenizer& tokenizer) {
+  TaskFiles files = options.files;
+  if (files.text.empty()) files.text = prepared_text();
+  std::vector<PlannedTask> tasks;
+  for (TaskSpec& spec : specs) {
+    const TaskInfo* info = find_task(spec.name);
+    auto task = info->make(spec, files, tokenizer);
+    for (const std::string& note : task->dataset().notes) {
+      std::fprintf(stderr, "note: %s\n", note.c_str());
+    }
+    tasks.push_back({std::move(spec), info, std::move(task)});
+  }
+  return tasks;
+}
+
+ModelRecord model_record(const Model& model) {
+  const ModelConfig& c = model.config;
+  return {model.key(),
+          c.name,
+          model.weights_sha256,
+          std::string(name_of(model.dtype)),
+          std::string(name_of(model.kv_dtype)),
+          c.n_layers,
+          c.n_heads,
+          c.n_kv_heads,
+          c.head_dim,
+          c.context_length};
+}
+
+std::string program_version() {
+  const BuildInfo& info = build_info();
+  return std::string(info.version) + "+" + std::string(info.git_sha) +
+         (info.git_dirty ? ".changed" : "");
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+// The command as it was typed; Linux keeps it.
+std::string argv_json() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  nlohmann::json list = nlohmann::json::array();
+  for (std::string word; std::getline(in, word, '\0');) list.push_back(word);
+  return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string options_json(const SweepOptions& o, const std::vector<PlannedTask>& tasks) {
+  nlohmann::ordered_json json = {
+      {"policies", o.arms.policies},
+      {"budgets", o.arms.budgets},
+      {"budget_tokens", o.arms.budget_tokens},
+      {"probe", o.probe},
+      {"dtype", o.model.dtype},
+      {"kv_dtype", o.model.kv_dtype.empty() ? o.model.dtype : o.model.kv_dtype},
+      {"beyond_context", o.model.beyond_context},
+      {"text", o.files.text.string()},
+      {"haystack", o.files.haystack.string()},
+      {"qa", o.files.qa.string()},
+      {"context", o.files.context}};
+  for (const PlannedTask& task : tasks) {
+    json["tasks"].push_back({{"name", task.spec.name}, {"keys", task.spec.values}});
+  }
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The sweep's rows in the store.
+struct StoredSweep {
+  std::string uuid;
+  std::vector<std::int64_t> arm_ids;
+  bool resumed = false;
+  bool finished = false;  // nothing is left to do
+};
+
+StoredSweep open_sweep(Store& store, const SweepOptions& options, const Model& model,
+                       std::span<const ArmPlan> arms, const std::vector<PlannedTask>& tasks) {
+  const std::string model_key = model.key();
+  PlanIdentity identity{model_key, {}, {}, options.probe, options.model.beyond_context};
+  std::vector<ArmRecord> records;
+  for (const ArmPlan& arm : arms) {
+    records.push_back(arm_record(arm, model_key, model.dtype, model.kv_dtype));
+    identity.arm_keys.push_back(records.back().key);
+  }
+  for (const PlannedTask& task : tasks) {
+    identity.dataset_keys.push_back(task.spec.name + ":" + task.task->dataset().key());
+  }
+  const std::string hash = plan_hash(identity);
+
+  StoredSweep sweep;
+  if (const auto found = store.find_sweep(hash, program_version()); found && !options.fresh) {
+    sweep.uuid = found->uuid;
+    sweep.resumed = true;
+    sweep.finished = found->finished;
+  } else {
+    sweep.uuid = new_uuid();
+    store.begin_sweep({sweep.uuid, hash, program_version(), options_json(options, tasks)});
+  }
+  store.put_model(model_record(model));
+  for (const PlannedTask& task : tasks) {
+    const Dataset& dataset = task.task->dataset();
+    store.add_sweep_dataset(sweep.uuid, store.put_dataset(dataset_record(dataset, task.spec.name),
+                                                          sample_records(dataset)));
+  }
+  for (const ArmRecord& record : records)
+    sweep.arm_ids.push_back(store.put_arm(sweep.uuid, record));
+  return sweep;
+}
+
+void export_results(LiveMetrics& live, Store& store, const StoredSweep& sweep,
+                    std::span<const ArmPlan> arms, const std::string& model_name) {
+  for (std::size_t a = 0; a < arms.size(); ++a) {
+    const auto metrics = arm_metrics(store, sweep.arm_ids[a]);
+    const ArmLabels labels{model_name, arms[a].policy.canonical, arms[a].budget.label()};
+    for (std::size_t first = 0; first < metrics.size();) {
+      std::size_t last = first;
+      while (last < metrics.size() && metrics[last].dataset_key == metrics[first].dataset_key)
+        ++last;
+      live.arm_result(labels, metrics[first].dataset,
+                      std::span(metrics).subspan(first, last - first));
+      first = last;
+    }
+  }
+}
+
+void print_results(Store& store, const StoredSweep& sweep, const SweepOptions& options,
+                   std::string_view status) {
+  const std::vector<SweepTask> tasks = summarise_sweep(store, sweep.uuid);
+  if (options.json) {
+    print_json_line(std::cout, {{"sweep", sweep.uuid},
+                                {"status", status},
+                                {"database", fs::absolute(store.path()).string()},
+                                {"tasks", sweep_json(tasks)}});
+    return;
+  }
+  for (const SweepTask& task : tasks) std::cout << sweep_table(task) << '\n';
+  std::cout << sweep_sentences(tasks) << "\n\nDatabase: " << fs::absolute(store.path()).string()
+            << '\n';
+}
+
+// Ends the run's row whatever happens; a store that just failed may fail again here.
+void end_run_quietly(Store& store, std::int64_t run_id, RunStatus status) noexcept {
+  try {
+    store.end_run(run_id, status);
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace
+
+void add_sweep_options(CLI::App& command, SweepOptions& options) {
+  add_model_options(command, options.model);
+  command.add_option("--db", options.database, "Database file; made if it is not there")
+      ->capture_default_str();
+  command.add_option("--text", options.files.text,
+                     "Text for perplexity (default: a book of scripts/prepare-texts)");
+  command.add_option("--haystack", options.files.haystack,
+                     "Text file or folder of .txt to hide needles in (default: noise)");
+  command.add_option("--qa", options.files.qa, "Questions in SQuAD's format (default: generated)");
+  command.add_option("--context", options.files.context, "Tokens of a perplexity window")
+      ->capture_default_str()
+      ->check(CLI::Range(4, 1'000'000));
+  command.add_option("--probe", options.probe, "What to watch inside attention: off or all")
+      ->capture_default_str();
+  command.add_flag("--new", options.fresh, "Start afresh, also if this plan is in the database");
+  command.add_option("--metrics-listen", options.metrics_listen,
+                     "Serve Prometheus metrics on [HOST:]PORT while running");
+  command.add_option("--metrics-textfile", options.metrics_textfile,
+                     "Write Prometheus metrics to this file at the end");
+  command.add_flag("--json", options.json, "Print JSON instead of tables");
+}
+
+ExitCode run_sweep(const SweepOptions& options) {
+  const std::vector<ArmPlan> arms = expand_arms(options.arms);
+  std::vector<TaskSpec> specs = parse_tasks(options.tasks);
+  const ProbeLevel probes = parse_probe_level(options.probe);
+  const std::string listen =
+      options.metrics_listen.empty() ? "" : parse_listen_address(options.metrics_listen);
+  Store::check(options.database);
+
+  const OpenedModel opened = open_model(options.model);
+  const Model& model = *opened.model;
+  const std::vector<PlannedTask> tasks = plan_tasks(options, std::move(specs), *opened.tokenizer);
+  Store store = Store::open(options.database, StoreAccess::kCreate);
+  const StoredSweep sweep = open_sweep(store, options, model, arms, tasks);
+  if (sweep.finished) {
+    std::fprintf(stderr, "This plan is finished in %s (sweep %s); --new runs it again.\n",
+                 options.database.c_str(), sweep.uuid.c_str());
+    print_results(store, sweep, options, "finished");
+    return ExitCode::kOk;
+  }
+
+  const StopSignals signals;
+  const auto started = std::chrono::steady_clock::now();
+  const RunRecord record{new_uuid(),
+                         sweep.uuid,
+                         program_version(),
+                         std::string(build_info().git_sha),
+                         build_info().git_dirty,
+                         host_name(),
+                         opened.backend->description(),
+                         argv_json()};
+  const std::int64_t run_id = store.begin_run(record);
+  LiveMetrics live(
+      {record.uuid, sweep.uuid, "sweep", model.config.n_layers * model.config.n_kv_heads});
+  if (!listen.empty()) {
+    if (const auto address = live.listen(listen)) {
+      std::fprintf(stderr, "Metrics: http://%s/metrics\n", address->c_str());
+    }
+  }
+  const TaskRun run{
+      *opened.engine, *opened.tokenizer, arms, probes, options.model.beyond_context, [&signals] {
+        return signals.requested();
+      }};
+  const Walk plan{store, run_id, sweep.arm_ids, run, live, model.config.name};
+  const auto finish_metrics = [&](bool success) {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+    live.run_done(elapsed.count(), success);
+    if (!options.metrics_textfile.empty()) live.write_textfile(options.metrics_textfile);
+  };
+
+  bool complete = false;
+  try {
+    const WalkSize size = walk_size(store, sweep.arm_ids, tasks);
+    if (sweep.resumed) {
+      std::fprintf(stderr, "Going on with sweep %s: %lld of %lld results are there.\n",
+                   sweep.uuid.c_str(), static_cast<long long>(size.finished),
+                   static_cast<long long>(size.planned));
+    }
+    Progress progress("sweep", size.planned, "results", Progress::standard_error(), size.finished);
+    complete = walk(plan, tasks, progress);
+  } catch (...) {
+    end_run_quietly(store, run_id, RunStatus::kFailed);
+    finish_metrics(false);
+    throw;
+  }
+  store.end_run(run_id, complete ? RunStatus::kFinished : RunStatus::kInterrupted);
+  store.checkpoint();
+  export_results(live, store, sweep, arms, model.config.name);
+  finish_metrics(complete);
+  if (!complete) {
+    std::fprintf(stderr,
+                 "Stopped; what is finished is in %s. The same command goes on from there.\n",
+                 options.database.c_str());
+    return signals.exit_code().value_or(ExitCode::kTryAgain);
+  }
+  print_results(store, sweep, options, "finished");
+  return ExitCode::kOk;
+}
+
+}  // namespace kvscope

@@ -1,0 +1,170 @@
+// Each arm has three rows after the shared prefill: its free answer, one forced along the full
+// arm's answer (KL, top-1) and one forced along the gold answer.
+#include "harness/tasks/answer_task.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "datasets/chat/chat_template.h"
+#include "harness/tasks/outcome.h"
+#include "metrics/quality/answer_text.h"
+
+namespace kvscope {
+namespace {
+
+constexpr std::size_t kRowsPerArm = 3;
+constexpr std::size_t kMaxRows =
+    64;  // beyond that, more rows no longer speed a read of the weights up
+constexpr std::size_t kMaxSamples = 8;  // prompts whose caches are held at once
+
+// One sample as the engine sees it, and which outcome each of its arms belongs to.
+struct Prepared {
+  GenerateRequest request;
+  std::vector<FittedArm> fitted;        // of the request's arms
+  std::vector<std::ptrdiff_t> outcome;  // index into the work's arms; -1: only run for comparison
+};
+
+class AnswerTask final : public Task {
+ public:
+  AnswerTask(Dataset dataset, AnswerScorer scorer)
+      : dataset_(std::move(dataset)), scorer_(scorer) {}
+
+  const Dataset& dataset() const override { return dataset_; }
+
+  std::size_t batch_size(std::size_t n_arms) const override {
+    return std::clamp<std::size_t>(kMaxRows / (kRowsPerArm * std::max<std::size_t>(n_arms, 1)), 1,
+                                   kMaxSamples);
+  }
+
+  std::optional<std::vector<std::vector<SampleOutcome>>> run(
+      const TaskRun& run, std::span<const SampleWork> work) const override {
+    const std::optional<std::int32_t> stop_token = chat_for(run.tokenizer).turn_end();
+    std::vector<std::vector<SampleOutcome>> outcomes(work.size());
+    std::vector<Prepared> prepared;
+    std::vector<std::size_t> work_of;  // prepared → work
+    std::size_t n_running = 0;
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      outcomes[i].resize(work[i].arms.size());
+      Prepared p = prepare(run, work[i], outcomes[i]);
+      if (p.request.arms.empty()) continue;
+      p.request.stop_token = stop_token;
+      n_running += p.request.arms.size();
+      prepared.push_back(std::move(p));
+      work_of.push_back(i);
+    }
+    if (prepared.empty()) return outcomes;
+
+    std::vector<GenerateRequest> requests;
+    for (const Prepared& p : prepared) requests.push_back(p.request);
+    const auto start = std::chrono::steady_clock::now();
+    const auto results = run.engine.generate(requests, run.stop);
+    if (!results) return std::nullopt;
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    const double share = elapsed.count() / static_cast<double>(n_running);
+
+    for (std::size_t p = 0; p < prepared.size(); ++p) {
+      const Sample& sample = dataset_.samples.at(work[work_of[p]].sample);
+      for (std::size_t a = 0; a < prepared[p].fitted.size(); ++a) {
+        if (prepared[p].outcome[a] < 0) continue;
+        SampleOutcome outcome =
+            answer_outcome(run, sample, prepared[p].fitted[a], (*results)[p][a], stop_token);
+        outcome.duration_seconds = share;
+        outcomes[work_of[p]][static_cast<std::size_t>(prepared[p].outcome[a])] = std::move(outcome);
+      }
+    }
+    return outcomes;
+  }
+
+ private:
+  Prepared prepare(const TaskRun& run, const SampleWork& work,
+                   std::vector<SampleOutcome>& outcomes) const {
+    const Sample& sample = dataset_.samples.at(work.sample);
+    Prepared p;
+    p.request.prompt = sample.prompt_ids;
+    p.request.prefix = sample.prefix_ids;
+    p.request.gold = sample.gold_ids;
+    p.request.max_new_tokens = sample.max_new_tokens;
+    const int prompt = static_cast<int>(sample.prompt_ids.size());
+    // Without a prefix the last token of the prompt is fed after the selection.
+    const int length = sample.prefix_ids.empty() ? prompt - 1 : prompt;
+    const int answer = std::max(sample.max_new_tokens, static_cast<int>(sample.gold_ids.size()));
+    const int positions = prompt + static_cast<int>(sample.prefix_ids.size()) + answer;
+    const int context = run.engine.model().config.context_length;
+    if (positions > context && !run.beyond_context) {
+      // The shared prefill is dense, whatever an arm does later.
+      std::ranges::fill(outcomes, beyond_context_outcome(positions, context));
+      return p;
+    }
+    const auto add = [&](std::size_t arm_index, std::ptrdiff_t outcome) {
+      const ArmPlan& arm = run.arms[arm_index];
+      FittedArm fitted = fit_arm(run, arm, {arm.budget, length, false});
+      if (!fitted.policy) {
+        outcomes[static_cast<std::size_t>(outcome)] = fitted.skipped;
+        return;
+      }
+      p.request.arms.push_back({fitted.policy, fitted.probe.get()});
+      p.fitted.push_back(std::move(fitted));
+      p.outcome.push_back(outcome);
+    };
+    if (work.arms.empty() || work.arms.front() != 0) add(0, -1);
+    for (std::size_t j = 0; j < work.arms.size(); ++j) {
+      add(work.arms[j], static_cast<std::ptrdiff_t>(j));
+    }
+    p.request.forced = true;
+    return p;
+  }
+
+  SampleOutcome answer_outcome(const TaskRun& run, const Sample& sample, const FittedArm& fitted,
+                               const GenerateArmResult& result,
+                               std::optional<std::int32_t> stop_token) const {
+    SampleOutcome outcome;
+    if (!result.error.empty()) {
+      outcome = error_outcome("engine", result.error);
+      outcome.mode_run = name_of(result.mode);
+      return outcome;
+    }
+    outcome.has_output = true;
+    outcome.output_ids = result.new_ids;
+    std::span<const std::int32_t> spoken(result.new_ids);
+    if (!spoken.empty() && stop_token && spoken.back() == *stop_token) {
+      spoken = spoken.first(spoken.size() - 1);
+    }
+    outcome.output_text = run.tokenizer.decode(spoken);
+    outcome.gold_text = sample.golds.empty() ? std::string() : sample.golds.front();
+    scorer_(cut_answer(outcome.output_text, sample.answer_cut), sample, outcome);
+    add_metric(outcome, "gold_nll_nats", mean_of(std::span<const float>(result.gold_nll_nats)));
+    add_metric(outcome, "kl_full_nats", mean_of(std::span<const float>(result.kl_full_nats)));
+    add_metric(outcome, "top1_agreement",
+               mean_of(std::span<const std::uint8_t>(result.top1_agrees)));
+    add_measurements(outcome, result.ledger, result.mode, fitted.probe.get());
+    outcome.prefill_seconds = result.prefill_seconds;
+    outcome.decode_seconds_per_step = result.decode_seconds_per_step;
+    outcome.n_decode_steps = result.decode_steps;
+    outcome.n_prompt_tokens = static_cast<int>(sample.prompt_ids.size());
+    outcome.fitted_params = fitted.policy->fitted_params();
+    return outcome;
+  }
+
+  static std::string_view cut_answer(std::string_view text, AnswerCut cut) {
+    switch (cut) {
+      case AnswerCut::kNone:
+        return text;
+      case AnswerCut::kFirstLine:
+        return first_line(text);
+      case AnswerCut::kSentenceRest:
+        return sentence_rest(text);
+    }
+    return text;
+  }
+
+  Dataset dataset_;
+  AnswerScorer scorer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer) {
+  return std::make_unique<AnswerTask>(std::move(dataset), scorer);
+}
+
+}  // namespace kvscope

@@ -1,0 +1,54 @@
+// One table of all tasks; adding one touches its file and one line here.
+#include "harness/tasks/needle.h"
+#include "harness/tasks/perplexity.h"
+#include "harness/tasks/qa.h"
+#include "harness/tasks/task.h"
+#include "runner/base/error.h"
+
+namespace kvscope {
+
+std::span<const TaskInfo> task_infos() {
+  static const TaskInfo kTasks[] = {kPerplexityTask, kNeedleTask, kQaTask};
+  return kTasks;
+}
+
+const TaskInfo* find_task(std::string_view name) {
+  for (const TaskInfo& task : task_infos()) {
+    if (task.name == name) return &task;
+  }
+  return nullptr;
+}
+
+std::vector<TaskSpec> parse_tasks(std::string_view text) {
+  std::vector<TaskSyntax> syntax;
+  for (const TaskInfo& task : task_infos()) syntax.push_back({task.name, task.keys});
+  return parse_task_list(text, syntax);
+}
+
+ProbeLevel parse_probe_level(std::string_view text) {
+  if (text == "off") return ProbeLevel::kOff;
+  if (text == "all") return ProbeLevel::kAll;
+  throw UsageError("--probe: '" + std::string(text) + "' is neither off nor all");
+}
+
+std::string_view name_of(ProbeLevel level) { return level == ProbeLevel::kOff ? "off" : "all"; }
+
+std::vector<SampleRecord> sample_records(const Dataset& dataset) {
+  std::vector<SampleRecord> records;
+  for (const Sample& s : dataset.samples) {
+    records.push_back(
+        {s.key, s.input_sha256, s.cluster_key, static_cast<int>(s.prompt_ids.size()), s.tags});
+  }
+  for (const TextWindow& w : dataset.windows) {
+    records.push_back(
+        {w.key, w.input_sha256, w.cluster_key, static_cast<int>(w.ids.size() / 2), {}});
+  }
+  return records;
+}
+
+DatasetRecord dataset_record(const Dataset& dataset, std::string_view task) {
+  return {dataset.key(), std::string(task), dataset.name, dataset.version,
+          static_cast<int>(dataset.samples.size() + dataset.windows.size())};
+}
+
+}  // namespace kvscope
