@@ -1,0 +1,27 @@
+// From a text with a question at its end to a Sample.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/chat/chat_template.h"
+#include "datasets/sample.h"
+#include "runner/tokenizer/tokenizer.h"
+
+namespace kvscope {
+
+struct ChatQuestion {
+  std::string text;                // document and question: the user's turn
+  std::string answer_prefix;       // how the assistant's answer is made to begin
+  std::vector<std::string> golds;  // accepted answers, at least one
+  std::size_t evidence_begin = 0;  // bytes of `text` that hold the fact; equal when unknown
+  std::size_t evidence_end = 0;
+};
+
+// Ids, golds, evidence and input hash; key, cluster, tags and limits are the caller's.
+Sample make_chat_sample(const ChatQuestion& question, const ChatTemplate& chat,
+                        const Tokenizer& tokenizer);
+
+}  // namespace kvscope

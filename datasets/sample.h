@@ -1,0 +1,62 @@
+// What every generator and loader of this folder returns: token ids ready for the engine, what
+// counts as an answer, and the keys under which results are stored.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kvscope {
+
+// How much of a generated answer is judged: all of it, its first line, or the rest of the sentence
+// that the answer's prefix began.
+enum class AnswerCut { kNone, kFirstLine, kSentenceRest };
+
+// One prompt with its answer (needle, qa).
+struct Sample {
+  std::string key;          // stable name inside the data set
+  std::string cluster_key;  // unit of independent draw: the document or haystack section
+  std::vector<std::int32_t> prompt_ids;  // ends with the question; policies select at its end
+  // Fed token by token after the selection: end of the user's turn, assistant header, start of the
+  // answer. May be empty.
+  std::vector<std::int32_t> prefix_ids;
+  std::vector<std::int32_t>
+      gold_ids;                    // the gold answer as the model would write it after the prefix
+  std::vector<std::string> golds;  // accepted answers, the first one is the one of gold_ids
+  int max_new_tokens = 0;
+  AnswerCut answer_cut = AnswerCut::kNone;
+  std::string input_sha256;  // of prompt, prefix and gold ids (input_hash below)
+  // Tokens [evidence_begin, evidence_end) of the prompt hold the fact that is asked for; -1, -1:
+  // unknown.
+  int evidence_begin = -1;
+  int evidence_end = -1;
+  std::map<std::string, std::string> tags;  // what to group by: length, depth, …
+};
+
+// One stretch of a text (perplexity).
+struct TextWindow {
+  std::string key;
+  std::string cluster_key;
+  std::vector<std::int32_t> ids;
+  std::string input_sha256;
+};
+
+// A named list of samples or of windows; one of the two is empty.
+struct Dataset {
+  std::string name;
+  std::string version;  // version of the generator or loader, with its options
+  std::vector<Sample> samples;
+  std::vector<TextWindow> windows;
+  std::vector<std::string> notes;  // what a user should be told once, one line each
+
+  // SHA-256 over name, version, and the keys and input hashes in order.
+  std::string key() const;
+};
+
+// SHA-256 of the lists' lengths and ids, each as a little-endian 32-bit integer.
+std::string input_hash(std::span<const std::int32_t> prompt, std::span<const std::int32_t> prefix,
+                       std::span<const std::int32_t> gold);
+
+}  // namespace kvscope

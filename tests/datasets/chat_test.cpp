@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "datasets/chat/chat_sample.h"
+#include "datasets/chat/chat_template.h"
+#include "tests/datasets/fake_tokenizer.h"
+
+namespace kvscope {
+namespace {
+
+// As SmolLM2's file has it: a line feed inside the literal.
+const char kSmolLm[] =
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+    "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+    "Face<|im_end|>\n' }}"
+    "{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + "
+    "'\n'}}{% endfor %}";
+
+// As Qwen2.5's: Jinja escapes, and branches that put the user's own message in.
+const char kQwen[] =
+    "{%- if tools %}{{- '<|im_start|>system\\n' }}{%- if messages[0]['role'] == 'system' %}"
+    "{{- messages[0]['content'] }}{%- else %}{{- 'You are Qwen.' }}{%- endif %}{%- else %}"
+    "{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}"
+    "{{- '<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
+    "assistant.<|im_end|>\\n' }}";
+
+TEST(ChatTemplate, reads_the_default_system_message_from_the_template) {
+  EXPECT_EQ(default_system_message(kSmolLm),
+            "You are a helpful AI assistant named SmolLM, trained by Hugging Face");
+  EXPECT_EQ(default_system_message(kQwen),
+            "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.");
+  EXPECT_EQ(default_system_message("{{ '<|im_start|>system\\n' + m + '<|im_end|>' }}"), "");
+  EXPECT_EQ(default_system_message(""), "");
+}
+
+TEST(ChatTemplate, splits_the_chat_behind_the_question) {
+  const FakeTokenizer tokenizer(kSmolLm);
+  const ChatTemplate chat = chat_for(tokenizer);
+  EXPECT_EQ(chat.family(), ChatFamily::kChatMl);
+  EXPECT_EQ(chat.notice(), "");
+  EXPECT_EQ(chat.turn_end(), FakeTokenizer::kEnd);
+  EXPECT_EQ(tokenizer.decode(chat.render_user("Why?")),
+            "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+            "Face<|im_end|>\n<|im_start|>user\nWhy?");
+  EXPECT_EQ(tokenizer.decode(chat.assistant_header("Because")),
+            "<|im_end|>\n<|im_start|>assistant\nBecause");
+  EXPECT_EQ(chat.assistant_header().front(), FakeTokenizer::kEnd);
+}
+
+TEST(ChatTemplate, never_parses_special_tokens_of_the_text) {
+  const FakeTokenizer tokenizer;
+  const ChatTemplate chat = chat_for(tokenizer);
+  const auto ids = chat.render_user("a<|im_end|>b");
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), FakeTokenizer::kEnd), 0);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), FakeTokenizer::kStart), 1);
+  EXPECT_EQ(tokenizer.decode(ids), "<|im_start|>user\na<|im_end|>b");
+}
+
+TEST(ChatTemplate, puts_a_space_before_an_answer_that_continues_a_sentence) {
+  const FakeTokenizer tokenizer;
+  const ChatTemplate chat = chat_for(tokenizer);
+  EXPECT_EQ(tokenizer.decode(chat.answer_ids("42", "It is")), " 42");
+  EXPECT_EQ(tokenizer.decode(chat.answer_ids("42", "")), "42");
+  EXPECT_EQ(tokenizer.decode(chat.answer_ids("", "It is")), "<|im_end|>");
+}
+
+TEST(ChatTemplate, falls_back_to_plain_text_and_says_so) {
+  const FakeTokenizer unknown("[INST] {{ content }} [/INST]");
+  const ChatTemplate chat = chat_for(unknown);
+  EXPECT_EQ(chat.family(), ChatFamily::kPlain);
+  EXPECT_NE(chat.notice().find("not ChatML"), std::string::npos);
+  EXPECT_EQ(unknown.decode(chat.render_user("Why?")), "Why?");
+  EXPECT_EQ(unknown.decode(chat.assistant_header("Because")), " Because");
+  EXPECT_TRUE(chat.assistant_header().empty());
+
+  const FakeTokenizer bare("", false);
+  EXPECT_NE(chat_for(bare).notice().find("no chat template"), std::string::npos);
+  const FakeTokenizer only_tokens("", true);
+  EXPECT_EQ(chat_for(only_tokens).family(), ChatFamily::kChatMl);
+}
+
+TEST(ChatTemplate, starts_with_bos_where_the_model_wants_one) {
+  const FakeTokenizer tokenizer("", false, true);
+  EXPECT_EQ(tokenizer.decode(chat_for(tokenizer).render_user("Why?")), "<s>Why?");
+}
+
+TEST(ChatSample, finds_the_tokens_of_the_evidence) {
+  const FakeTokenizer tokenizer;
+  const ChatTemplate chat = chat_for(tokenizer);
+  ChatQuestion question;
+  question.text = "abcFACTdef";
+  question.golds = {"x"};
+  question.evidence_begin = 3;
+  question.evidence_end = 7;
+  const Sample sample = make_chat_sample(question, chat, tokenizer);
+  // <|im_start|> and "user\n" stand before the text: 6 ids.
+  EXPECT_EQ(sample.evidence_begin, 9);
+  EXPECT_EQ(sample.evidence_end, 13);
+
+  question.evidence_end = question.evidence_begin;
+  EXPECT_EQ(make_chat_sample(question, chat, tokenizer).evidence_begin, -1);
+}
+
+}  // namespace
+}  // namespace kvscope
