@@ -52,6 +52,8 @@ class HeadCache {
   std::vector<std::int32_t> sorted_positions() const;
 
  private:
+  void swap(HeadCache& other) noexcept;
+
   PagePool* pool_ = nullptr;
   std::vector<PageId> pages_;
   std::vector<std::int32_t> positions_;

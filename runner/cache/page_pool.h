@@ -2,6 +2,7 @@
 // reused at once, and the pool knows how many pages are held.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,9 +43,11 @@ class PagePool {
 
   std::int64_t held_pages() const;  // each counted once, however many sequences share it
   std::int64_t peak_pages() const;
+  void shrink();  // returns the memory to the system if no page is held
 
  private:
-  static constexpr int kBlockPages = 64;
+  static constexpr int kBlockPages = 256;
+  static constexpr std::size_t kMaxBlocks = std::size_t(1) << 18;  // 67 million pages
   PageShape shape_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;  // [n][kBlockPages * page_bytes]

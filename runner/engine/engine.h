@@ -100,13 +100,16 @@ class Engine {
                                                                       const StopRequested& stop = {});
 
   void allow_beyond_context(bool allow);
+  // Runs every in-stream rule through its host code instead of as data: slower, the same bits (that is what it is for).
+  void use_host_rules(bool use);
 
   const Model& model() const;
   Backend& backend() const;
   std::int64_t pool_peak_bytes() const;  // all sequences of all arms, shared pages once
+  std::int64_t pool_held_pages() const;  // 0 between calls: nothing leaks
 
  private:
-  struct Impl;
+  struct Impl;  // engine_impl.h
   std::unique_ptr<Impl> impl_;
 };
 

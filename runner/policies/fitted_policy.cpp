@@ -30,7 +30,7 @@ std::optional<ScanRule> rule_after_prompt(const PolicySpec& spec, int budget_tok
 
 FittedPolicy::FittedPolicy(const PolicySpec& spec, int budget_tokens, std::optional<ScanRule> own,
                            bool one_set)
-    : decode_(spec.decode), rule_(rule_after_prompt(spec, budget_tokens, own, one_set)) {
+    : decode_(spec.decode), own_(own), rule_(rule_after_prompt(spec, budget_tokens, own, one_set)) {
   fitted_params_ = spec.params;
   if (decode_ == DecodeMode::kTova) {
     fitted_params_["decode_scope"] = one_set ? "layer" : "head";
@@ -58,6 +58,10 @@ std::vector<KeptHead> FittedPolicy::select_prompt(const PromptLayer& layer) cons
 
 std::optional<ScanRule> FittedPolicy::scan_rule() const {
   return never_evicts() ? std::nullopt : rule_;
+}
+
+std::optional<ScanRule> FittedPolicy::streaming_rule() const {
+  return never_evicts() ? std::nullopt : own_;
 }
 
 std::unique_ptr<PolicyState> FittedPolicy::make_state(UnitPlace place,

@@ -22,6 +22,7 @@ class FittedPolicy : public Policy {
   PromptNeed prompt_need() const final;
   std::vector<KeptHead> select_prompt(const PromptLayer& layer) const final;
   std::optional<ScanRule> scan_rule() const final;
+  std::optional<ScanRule> streaming_rule() const final;
   std::unique_ptr<PolicyState> make_state(UnitPlace place, const KeptHead& start) const final;
 
  protected:
@@ -33,6 +34,7 @@ class FittedPolicy : public Policy {
 
  private:
   DecodeMode decode_;
+  std::optional<ScanRule> own_;   // the policy's own
   std::optional<ScanRule> rule_;  // after the prompt
 };
 

@@ -84,6 +84,8 @@ class Policy {
   virtual std::vector<KeptHead> select_prompt(const PromptLayer& layer) const = 0;
   // The rule for rows after the prompt (or from the first token on, in stream); nullopt: the cache grows.
   virtual std::optional<ScanRule> scan_rule() const = 0;
+  // The score's own in-stream rule, which a streamed prompt runs under whatever happens after it (`decode=`).
+  virtual std::optional<ScanRule> streaming_rule() const { return scan_rule(); }
   // The same rule as host code, started from what the prompt kept (empty in stream); nullptr iff scan_rule() is nullopt.
   virtual std::unique_ptr<PolicyState> make_state(UnitPlace place, const KeptHead& start) const = 0;
 

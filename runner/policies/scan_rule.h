@@ -37,6 +37,7 @@ struct ScanRule {
   std::uint64_t seed = 0;    // for kPriority
 
   bool evicts() const { return budget_tokens > 0; }
+  bool operator==(const ScanRule&) const = default;
 };
 
 }  // namespace kvscope

@@ -151,14 +151,10 @@ void check_combinations(std::string_view text, const PolicyInfo& info,
                      " acts at the prompt's end only and has no rule for decoding; use "
                      "decode=grow, window, tova or h2o");
   }
-  if (spec.prefill == PrefillMode::kStreaming && !spec.acts_in_stream()) {
-    const std::string why =
-        info.has_in_stream_rule
-            ? "decode=" + spec.params.at("decode") + " acts at the prompt's end only"
-            : std::string(info.name) + " acts at the prompt's end only";
-    throw UsageError(prefix(text) + why +
-                     ", so there is nothing to do during a streaming prefill; "
-                     "use prefill=monolithic or two_pass");
+  if (spec.prefill == PrefillMode::kStreaming && !info.has_in_stream_rule) {
+    throw UsageError(prefix(text) + std::string(info.name) +
+                     " acts at the prompt's end only, so there is nothing to do during a streaming "
+                     "prefill; use prefill=monolithic or two_pass");
   }
 }
 

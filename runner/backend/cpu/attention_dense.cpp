@@ -1,0 +1,167 @@
+// Dense causal attention, statistics over prompt rows, and the gather of what an arm keeps.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <vector>
+
+#include "runner/backend/cpu/attention.h"
+#include "runner/backend/cpu/slots.h"
+
+namespace kvscope::cpu {
+
+namespace {
+
+// Rows a task advances together over each page: 8 rows × a group of 3 heads keep queries, outputs and a page within 32 KiB.
+constexpr int kTileRows = 8;
+
+struct RowLayout {  // of one row of raw projections
+  const AttentionShape& shape;
+  std::size_t query(int head) const { return std::size_t(head) * shape.head_dim; }
+  std::size_t key(int kv_head) const { return std::size_t(shape.n_heads + kv_head) * shape.head_dim; }
+  std::size_t value(int kv_head) const {
+    return std::size_t(shape.n_heads + shape.n_kv_heads + kv_head) * shape.head_dim;
+  }
+};
+
+float query_scale(const AttentionShape& shape) { return 1.0F / std::sqrt(float(shape.head_dim)); }
+
+void attend_tile(const AttentionShape& shape, const RopeTable& rope, const DenseJob& job, int kv_head,
+                 int begin, int end, int slots_before) {
+  const RowLayout layout{shape};
+  const int d = shape.head_dim;
+  const int group = shape.group();
+  const auto out_stride = std::size_t(shape.n_heads) * d;
+  std::vector<float> q(std::size_t(end - begin) * group * d);
+  std::vector<QueryState> states(std::size_t(end - begin) * group);
+  for (int r = begin; r < end; ++r) {
+    for (int g = 0; g < group; ++g) {
+      const std::size_t i = std::size_t(r - begin) * group + g;
+      const int head = kv_head * group + g;
+      rotate_row(rope, job.qkv + r * shape.row_floats() + layout.query(head), job.first_position + r,
+                 query_scale(shape), q.data() + i * d);
+      states[i].q = q.data() + i * d;
+      states[i].out = job.out + r * out_stride + std::size_t(head) * d;
+      std::fill_n(states[i].out, d, 0.0F);
+    }
+  }
+  const HeadCache& cache = job.heads[kv_head];
+  const int visible_to_all = slots_before + begin + 1;
+  const int full_pages = visible_to_all / kPageSlots;
+  for (int page = 0; page < full_pages; ++page) {
+    attend_page(states, page_view(cache, page, kPageSlots), d);
+  }
+  for (int r = begin; r < end; ++r) {
+    const int visible = slots_before + r + 1;
+    const std::span<QueryState> row(states.data() + std::size_t(r - begin) * group, group);
+    for (int page = full_pages; page * kPageSlots < visible; ++page) {
+      attend_page(row, page_view(cache, page, std::min(kPageSlots, visible - page * kPageSlots)), d);
+    }
+    for (int g = 0; g < group; ++g) {
+      scale_row(row[g].out, d, 1.0F / row[g].sum);
+      if (job.lse != nullptr) {
+        job.lse[std::size_t(kv_head * group + g) * job.n_rows + r] =
+            row[g].max + float(std::log(double(row[g].sum)));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope, const DenseJob& job) {
+  const RowLayout layout{shape};
+  const int slots_before = job.heads[0].n_slots();
+  pool.parallel_for(shape.n_kv_heads, [&](std::size_t h, int) {
+    HeadCache& head = job.heads[h];
+    assert(head.n_slots() == slots_before);
+    for (int r = 0; r < job.n_rows; ++r) {
+      const float* row = job.qkv + r * shape.row_floats();
+      const int slot = head.append_slot(job.first_position + r, {});
+      write_slot(head, slot, row + layout.key(int(h)), row + layout.value(int(h)), rope,
+                 job.first_position + r);
+    }
+  });
+  const int tiles = (job.n_rows + kTileRows - 1) / kTileRows;
+  pool.parallel_for(std::size_t(tiles) * shape.n_kv_heads, [&](std::size_t i, int) {
+    const int tile = tiles - 1 - int(i) / shape.n_kv_heads;  // the longest first, for balance
+    attend_tile(shape, rope, job, int(i) % shape.n_kv_heads, tile * kTileRows,
+                std::min(job.n_rows, (tile + 1) * kTileRows), slots_before);
+  });
+}
+
+void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+                    const ColumnWeightsJob& job) {
+  const RowLayout layout{shape};
+  const int d = shape.head_dim;
+  const int group = shape.group();
+  const int first = job.need.rows == PromptNeed::Rows::kLast ? std::max(0, job.n_rows - job.need.last_rows) : 0;
+  const int n_used = job.n_rows - first;
+  std::vector<float> q(std::size_t(n_used) * shape.n_heads * d);  // [n_used][n_heads][head_dim]
+  pool.parallel_for(n_used, [&](std::size_t r, int) {
+    for (int head = 0; head < shape.n_heads; ++head) {
+      rotate_row(rope, job.qkv + (first + r) * shape.row_floats() + layout.query(head), first + int(r),
+                 query_scale(shape), q.data() + (r * shape.n_heads + head) * d);
+    }
+  });
+  std::vector<float> row_weight(n_used);
+  double weight = job.need.mean ? 1.0 / n_used : 1.0;
+  for (int r = n_used - 1; r >= 0; --r) {
+    row_weight[r] = float(weight);
+    weight *= double(job.need.decay);
+  }
+  const int n_pages = (job.n_rows + kPageSlots - 1) / kPageSlots;
+  pool.parallel_for(std::size_t(n_pages) * shape.n_kv_heads, [&](std::size_t i, int) {
+    const int page = int(i) / shape.n_kv_heads;  // the first pages are seen by most rows
+    const int kv_head = int(i) % shape.n_kv_heads;
+    const int page_first = page * kPageSlots;
+    const int page_slots = std::min(kPageSlots, job.n_rows - page_first);
+    std::vector<float> sums(std::size_t(group) * kPageSlots, 0.0F);
+    std::vector<float> z(std::size_t(group) * kPageSlots);
+    std::vector<QueryState> states(group);
+    for (int u = std::max(first, page_first); u < job.n_rows; ++u) {
+      const int live = std::min(page_slots, u - page_first + 1);
+      for (int g = 0; g < group; ++g) {
+        states[g].q = q.data() + (std::size_t(u - first) * shape.n_heads + kv_head * group + g) * d;
+        states[g].logits = z.data() + std::size_t(g) * kPageSlots;
+      }
+      page_logits(states, page_view(job.heads[kv_head], page, live), d);
+      for (int g = 0; g < group; ++g) {
+        accumulate_weights({states[g].logits, std::size_t(live)},
+                           job.lse[std::size_t(kv_head * group + g) * job.n_rows + u], row_weight[u - first],
+                           sums.data() + std::size_t(g) * kPageSlots);
+      }
+    }
+    for (int g = 0; g < group; ++g) {
+      std::copy_n(sums.data() + std::size_t(g) * kPageSlots, page_slots,
+                  job.out + std::size_t(kv_head * group + g) * job.n_rows + page_first);
+    }
+  });
+}
+
+void gather(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+            std::span<const GatherJob> jobs) {
+  const RowLayout layout{shape};
+  pool.parallel_for(jobs.size(), [&](std::size_t i, int) {
+    const GatherJob& job = jobs[i];
+    std::size_t next = 0;
+    for (int position = 0; position < job.n_rows; ++position) {
+      const float* row = job.qkv + position * shape.row_floats();
+      const float* k = row + layout.key(job.kv_head);
+      const float* v = row + layout.value(job.kv_head);
+      const bool kept = next < job.keep.size() && job.keep[next] == position;
+      if (kept) {
+        const int slot = job.head->append_slot(position, {});
+        std::optional<int> angle = position;
+        if (job.positions == PositionMode::kCacheRelative) angle.reset();
+        if (job.positions == PositionMode::kRerotate) angle = int(next);
+        write_slot(*job.head, slot, k, v, rope, angle);
+        ++next;
+      } else if (job.ghosts != nullptr) {
+        const int slot = job.ghosts->append_slot(position, {});
+        write_slot(*job.ghosts, slot, k, v, rope, position);
+      }
+    }
+  });
+}
+
+}  // namespace kvscope::cpu

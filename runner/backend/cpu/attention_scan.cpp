@@ -1,0 +1,239 @@
+// The scan: row after row of one selection unit, with the policy's rule run in place (policies.md 1.2: append, attend, observe,
+// select, evict). A decode step is a scan of one row. The same code runs the rule as data and the rule as a host callback.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "runner/backend/cpu/attention.h"
+#include "runner/backend/cpu/slots.h"
+#include "runner/backend/cpu/victims.h"
+#include "runner/base/splitmix.h"
+
+namespace kvscope::cpu {
+
+namespace {
+
+class UnitScan {
+ public:
+  UnitScan(const AttentionShape& shape, const RopeTable& rope, const ScanJob& job)
+      : shape_(shape), rope_(rope), job_(job), d_(shape.head_dim), group_(shape.group()) {
+    const bool has_rule = job.rule.evicts() && job.host == nullptr;
+    use_.statistic = has_rule && job.rule.statistic != ScanRule::Statistic::kNone;
+    use_.count = has_rule && job.rule.statistic == ScanRule::Statistic::kMean;
+    use_.priority = has_rule && job.rule.victim == ScanRule::Victim::kPriority;
+    observes_ = use_.statistic || job.host != nullptr;
+    q_.resize(std::size_t(group_) * d_);
+    states_.resize(group_);
+  }
+
+  void run() {
+    for (int r = 0; r < job_.n_rows; ++r) {
+      n_slots_ = job_.heads[0].n_slots() + 1;
+      for (int h = 0; h < job_.n_kv_heads; ++h) append(h, r);
+      if (observes_) probabilities_.resize(std::size_t(job_.n_kv_heads) * group_ * n_slots_);
+      for (int h = 0; h < job_.n_kv_heads; ++h) attend(h, r);
+      observe();
+      record_visible(r);
+      const bool chunk_ends = (r + 1) % job_.chunk == 0 || r + 1 == job_.n_rows;
+      if (chunk_ends && (job_.rule.evicts() || job_.host != nullptr)) evict(r);
+      record_resident(r);
+    }
+  }
+
+ private:
+  const float* row(int r) const { return job_.qkv + r * job_.qkv_stride; }
+  int position(int r) const { return job_.first_position + r; }
+  bool relative() const { return job_.positions != PositionMode::kAbsolute; }
+
+  void append(int h, int r) {
+    HeadCache& head = job_.heads[h];
+    assert(head.n_slots() == n_slots_ - 1);
+    HeadCache::StateInUse use;
+    if (h == 0) use = use_;  // a layer's heads share one statistic
+    use.rank = relative();
+    const int slot = head.append_slot(position(r), use);
+    if (use.rank) head.rank[slot] = slot;  // the newest has the highest rank
+    if (use.priority) {
+      head.priority[slot] = token_priority(job_.rule.seed, job_.layer, job_.first_kv_head, position(r));
+    }
+    const int kv_head = job_.first_kv_head + h;
+    const float* k = row(r) + std::size_t(shape_.n_heads + kv_head) * d_;
+    const float* v = k + std::size_t(shape_.n_kv_heads) * d_;
+    std::optional<int> angle = position(r);
+    if (job_.positions == PositionMode::kCacheRelative) angle.reset();
+    if (job_.positions == PositionMode::kRerotate) angle = slot;
+    write_slot(head, slot, k, v, rope_, angle);
+  }
+
+  void attend(int h, int r) {
+    const HeadCache& head = job_.heads[h];
+    const int kv_head = job_.first_kv_head + h;
+    const bool wants_logits = observes_ || job_.probe != nullptr;
+    if (wants_logits) logits_.resize(std::size_t(group_) * n_slots_);
+    const float scale = 1.0F / std::sqrt(float(d_));
+    for (int g = 0; g < group_; ++g) {
+      const std::size_t offset = std::size_t(kv_head * group_ + g) * d_;
+      float* q = q_.data() + std::size_t(g) * d_;
+      rotate_row(rope_, row(r) + offset, relative() ? n_slots_ - 1 : position(r), scale, q);
+      float* out = job_.out + r * job_.out_stride + offset;
+      std::fill_n(out, d_, 0.0F);
+      states_[g] = {q, out, 0.0F, 0.0F, nullptr};
+    }
+    for (int page = 0; page < head.n_pages(); ++page) {
+      const int first = page * kPageSlots;
+      PageView view = page_view(head, page, std::min(kPageSlots, n_slots_ - first));
+      if (job_.positions == PositionMode::kCacheRelative) {
+        rotated_.resize(std::size_t(d_) * kPageSlots);
+        rotate_page(view.keys, view.key_dtype, d_, rope_.cos.data(), rope_.sin.data(), rope_.n_positions,
+                    head.rank.data() + first, view.live, rotated_.data());
+        view.keys = reinterpret_cast<const std::byte*>(rotated_.data());
+        view.key_dtype = DType::kF32;
+      }
+      if (wants_logits) {
+        for (int g = 0; g < group_; ++g) states_[g].logits = logits_.data() + std::size_t(g) * n_slots_ + first;
+      }
+      attend_page(states_, view, d_);
+    }
+    for (int g = 0; g < group_; ++g) {
+      scale_row(states_[g].out, d_, 1.0F / states_[g].sum);
+      if (observes_) {
+        probabilities({logits_.data() + std::size_t(g) * n_slots_, std::size_t(n_slots_)}, states_[g].max,
+                      states_[g].sum, probabilities_.data() + std::size_t(h * group_ + g) * n_slots_);
+      }
+    }
+    if (job_.probe != nullptr) show_probe(h, kv_head, r);
+  }
+
+  void show_probe(int h, int kv_head, int r) {
+    static const HeadCache kNoGhosts;
+    const HeadCache& ghosts = job_.ghosts != nullptr ? job_.ghosts[h] : kNoGhosts;
+    const int n_ghosts = ghosts.n_slots();
+    ghost_logits_.resize(std::size_t(group_) * n_ghosts);
+    for (int page = 0; page < ghosts.n_pages(); ++page) {
+      const int first = page * kPageSlots;
+      for (int g = 0; g < group_; ++g) {
+        states_[g].logits = ghost_logits_.data() + std::size_t(g) * n_ghosts + first;
+      }
+      page_logits(states_, page_view(ghosts, page, std::min(kPageSlots, n_ghosts - first)), d_);
+    }
+    for (int g = 0; g < group_; ++g) {
+      job_.probe->attention_row({job_.layer, kv_head, g, position(r),
+                                 {logits_.data() + std::size_t(g) * n_slots_, std::size_t(n_slots_)},
+                                 job_.heads[h].positions(),
+                                 {ghost_logits_.data() + std::size_t(g) * n_ghosts, std::size_t(n_ghosts)},
+                                 ghosts.positions()});
+    }
+  }
+
+  void observe() {
+    if (!observes_) return;
+    const int n_query_heads = job_.n_kv_heads * group_;
+    if (job_.host != nullptr) {
+      job_.host->observe({job_.heads[0].positions(), probabilities_, n_query_heads});
+      return;
+    }
+    update_statistic(job_.rule, probabilities_, n_query_heads, job_.heads[0]);
+  }
+
+  void evict(int r) {
+    if (job_.host != nullptr) {
+      choose_host_victims();
+    } else {
+      choose_victims(job_.rule, position(r), job_.heads[0], victims_);
+    }
+    if (victims_.empty()) return;
+    // Highest slot first, so that what moves into a hole is never itself a victim; the rule and the host code agree on the order.
+    std::sort(victims_.begin(), victims_.end(), std::greater<>());
+    for (int h = 0; h < job_.n_kv_heads; ++h) {
+      HeadCache& head = job_.heads[h];
+      if (relative()) close_ranks(head);
+      for (const int slot : victims_) {
+        if (job_.ghosts != nullptr) append_ghost(job_.ghosts[h], head, slot);
+        if (job_.probe != nullptr) {
+          job_.probe->evicted(job_.layer, job_.first_kv_head + h, head.positions()[slot], slot, head.n_slots() - 1);
+        }
+        head.remove_slot(slot);
+      }
+    }
+    if (job_.host != nullptr) compact_host();
+  }
+
+  void choose_host_victims() {
+    const std::vector<std::int32_t> keep = job_.host->select(job_.heads[0].positions());
+    victims_.clear();
+    std::size_t next = 0;
+    for (int slot = 0; slot < n_slots_; ++slot) {
+      if (next < keep.size() && keep[next] == slot) {
+        ++next;
+      } else {
+        victims_.push_back(slot);
+      }
+    }
+  }
+
+  void compact_host() {
+    old_slot_of_.resize(n_slots_);
+    std::iota(old_slot_of_.begin(), old_slot_of_.end(), 0);
+    for (const int slot : victims_) {
+      old_slot_of_[slot] = old_slot_of_.back();
+      old_slot_of_.pop_back();
+    }
+    job_.host->compact(old_slot_of_);
+  }
+
+  // Every rank above a victim falls by one a victim; re-rotated keys turn with it.
+  void close_ranks(HeadCache& head) {
+    const auto positions = head.positions();
+    for (int slot = 0; slot < head.n_slots(); ++slot) {
+      int steps = 0;
+      for (const int victim : victims_) steps += positions[victim] < positions[slot] ? 1 : 0;
+      if (steps == 0) continue;
+      head.rank[slot] -= steps;
+      if (job_.positions == PositionMode::kRerotate) turn_back_slot(head, slot, steps, rope_);
+    }
+  }
+
+  void record_visible(int r) {
+    if (job_.steps == nullptr) return;
+    for (int h = 0; h < job_.n_kv_heads; ++h) {
+      StepSlots& step = job_.steps[std::size_t(h) * job_.n_rows + r];
+      step.visible_slots = job_.heads[h].n_slots();
+      step.visible_pages = job_.heads[h].n_pages();
+    }
+  }
+  void record_resident(int r) {
+    if (job_.steps == nullptr) return;
+    for (int h = 0; h < job_.n_kv_heads; ++h) {
+      StepSlots& step = job_.steps[std::size_t(h) * job_.n_rows + r];
+      step.resident_slots = job_.heads[h].n_slots();
+      step.resident_pages = job_.heads[h].n_pages();
+    }
+  }
+
+  const AttentionShape& shape_;
+  const RopeTable& rope_;
+  const ScanJob& job_;
+  const int d_;
+  const int group_;
+  HeadCache::StateInUse use_;
+  bool observes_ = false;
+  int n_slots_ = 0;                    // visible in this row
+  std::vector<float> q_;               // [group][head_dim]
+  std::vector<QueryState> states_;     // [group]
+  std::vector<float> logits_;          // [group][n_slots]
+  std::vector<float> ghost_logits_;    // [group][n_ghosts]
+  std::vector<float> probabilities_;   // [n_kv_heads * group][n_slots]
+  std::vector<float> rotated_;         // [head_dim][kPageSlots]
+  std::vector<int> victims_;
+  std::vector<std::int32_t> old_slot_of_;
+};
+
+}  // namespace
+
+void scan(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope, std::span<const ScanJob> jobs) {
+  pool.parallel_for(jobs.size(), [&](std::size_t i, int) { UnitScan(shape, rope, jobs[i]).run(); });
+}
+
+}  // namespace kvscope::cpu

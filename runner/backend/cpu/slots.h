@@ -1,0 +1,28 @@
+// Writing rows into cache slots and rotating queries and keys: the element-level side of the CPU cache.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "runner/backend/backend.h"
+#include "runner/backend/cpu/page_kernels.h"
+
+namespace kvscope::cpu {
+
+// out[head_dim] = x rotated to `angle` (a position or a rank), times scale. Adjacent pairs.
+void rotate_row(const RopeTable& rope, const float* x, int angle, float scale, float* out);
+
+// Writes one token's keys (rotated to *angle, or as they are) and values into an open slot. k, v: [head_dim].
+void write_slot(HeadCache& head, int slot, const float* k, const float* v, const RopeTable& rope,
+                std::optional<int> angle);
+
+// Turns a slot's stored keys back by `steps` positions (re-rotation after an eviction).
+void turn_back_slot(HeadCache& head, int slot, int steps, const RopeTable& rope);
+
+// Remembers the key of `slot` as the newest ghost.
+void append_ghost(HeadCache& ghosts, const HeadCache& head, int slot);
+
+// Page `index` of a cache as the kernels see it.
+PageView page_view(const HeadCache& head, int index, int live);
+
+}  // namespace kvscope::cpu

@@ -1,0 +1,231 @@
+#include "runner/engine/decode_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "runner/engine/logit_divergence.h"
+#include "runner/engine/step_batch.h"
+
+namespace kvscope {
+
+namespace {
+
+enum Role : std::uint8_t { kFree = 0, kForced = 1, kGold = 2 };
+constexpr std::array kRoles{kFree, kForced, kGold};
+
+struct Row {
+  DecodeSample* sample = nullptr;
+  std::size_t arm = 0;
+  Sequence sequence;
+  std::array<bool, 3> roles{};
+  int fed = 0;               // tokens fed since the prompt
+  std::int32_t token = 0;    // to be fed next
+
+  bool is_full() const { return arm == 0 && sample->request.forced; }
+  // Index of the answer token that the logits after `fed` tokens predict; negative while the prefix is fed.
+  int answer_index() const { return fed - int(sample->feed.size()); }
+};
+
+std::int32_t greedy(std::span<const float> logits) {
+  return std::int32_t(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+class Decoder {
+ public:
+  Decoder(EngineContext& context, Forward& forward, std::span<DecodeSample> samples)
+      : context_(context), forward_(forward), batch_(context, forward), samples_(samples) {}
+
+  bool run(const std::function<bool()>& stop) {
+    for (DecodeSample& sample : samples_) {
+      for (std::size_t a = 0; a < sample.arms.size(); ++a) {
+        Row row;
+        row.sample = &sample;
+        row.arm = a;
+        row.sequence = std::move(sample.arms[a].sequence);
+        row.roles[kFree] = true;
+        row.roles[kForced] = sample.request.forced && a > 0;
+        row.roles[kGold] = !sample.request.gold.empty();
+        row.token = sample.feed.front();
+        rows_.push_back(std::move(row));
+      }
+    }
+    while (!rows_.empty()) {
+      if (stop && stop()) return false;
+      step();
+    }
+    return true;
+  }
+
+ private:
+  void step() {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<StepRow> batch;
+    for (Row& row : rows_) {
+      DecodeArm& arm = row.sample->arms[row.arm];
+      StepRow step{&row.sequence, arm.how, row.token, row.sample->prompt_tokens + row.fed, nullptr, 0};
+      if (row.roles[kFree]) {
+        step.account = &arm.account;
+        step.account_row = arm.account_rows + std::size_t(row.fed);
+      } else {
+        step.how.probe = nullptr;
+      }
+      batch.push_back(step);
+    }
+    const std::span<const float> x = batch_.run(batch);
+    predict(x);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    for (Row& row : rows_) {
+      if (!row.roles[kFree]) continue;
+      GenerateArmResult& result = row.sample->arms[row.arm].result;
+      result.decode_seconds_per_step += seconds;  // divided by the steps when the row ends
+      ++result.decode_steps;
+    }
+    advance();
+  }
+
+  // Logits of the rows that predict an answer token: rows_[predicting_[i]] has logits row i.
+  void predict(std::span<const float> x) {
+    const auto d_model = std::size_t(context_.model.config.d_model);
+    predicting_.clear();
+    hidden_.clear();
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      ++rows_[i].fed;
+      if (rows_[i].answer_index() < 0) continue;
+      predicting_.push_back(i);
+      hidden_.insert(hidden_.end(), x.begin() + i * d_model, x.begin() + (i + 1) * d_model);
+    }
+    const int n = int(predicting_.size());
+    logits_.resize(std::size_t(n) * n_vocab());
+    lse_.resize(n);
+    if (n == 0) return;
+    forward_.logits(hidden_, n, logits_);
+    context_.backend.log_sum_exp(logits_, n, lse_);
+  }
+
+  std::size_t n_vocab() const { return context_.model.config.n_vocab; }
+  std::span<const float> logits(std::size_t i) const {
+    return std::span(logits_).subspan(i * n_vocab(), n_vocab());
+  }
+
+  // Scores every role on the new logits and decides what it is fed next; roles that part take a copy of the row.
+  void advance() {
+    std::vector<Row> next;
+    std::size_t p = 0;
+    // A sample's full row comes first among its rows: its token is known when the forced rows ask for it.
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      Row& row = rows_[i];
+      if (p == predicting_.size() || predicting_[p] != i) {  // still in the prefix
+        row.token = row.sample->feed[row.fed];
+        next.push_back(std::move(row));
+        continue;
+      }
+      const std::size_t at = p++;
+      DecodeArm& arm = row.sample->arms[row.arm];
+      if (!std::isfinite(lse_[at])) {
+        arm.result.error = "non-finite logits at answer token " + std::to_string(row.answer_index());
+        end_free(row);
+        continue;
+      }
+      if (row.is_full() && row.roles[kFree]) full_logits_of(*row.sample) = at;
+      std::array<std::optional<std::int32_t>, 3> wanted;
+      for (const Role role : kRoles) {
+        if (row.roles[role]) wanted[role] = next_token(row, role, at);
+      }
+      if (row.roles[kFree] && !wanted[kFree]) end_free(row);
+      split(std::move(row), wanted, next);
+    }
+    rows_ = std::move(next);
+  }
+
+  std::optional<std::int32_t> next_token(Row& row, Role role, std::size_t at) {
+    DecodeArm& arm = row.sample->arms[row.arm];
+    GenerateArmResult& result = arm.result;
+    const GenerateRequest& request = row.sample->request;
+    const int index = row.answer_index();
+    const std::span<const float> z = logits(at);
+    if (role == kFree) {
+      const std::int32_t token = greedy(z);
+      result.new_ids.push_back(token);
+      const bool ends = token == request.stop_token || int(result.new_ids.size()) >= request.max_new_tokens;
+      return ends ? std::nullopt : std::optional(token);
+    }
+    if (role == kGold) {
+      result.gold_nll_nats.push_back(float(lse_[at] - double(z[request.gold[index]])));
+      return index + 1 < int(request.gold.size()) ? std::optional(request.gold[index]) : std::nullopt;
+    }
+    // Forced: the full row, further up in this batch, has just predicted its answer token `index`.
+    const std::vector<std::int32_t>& answer = row.sample->arms[0].result.new_ids;
+    const std::size_t full = full_logits_of(*row.sample);
+    if (index >= int(answer.size()) || full == kNone) return std::nullopt;
+    const LogitComparison comparison = compare_logits(logits(full), lse_[full], z, lse_[at]);
+    result.kl_full_nats.push_back(float(comparison.kl_full_to_arm_nats));
+    result.top1_agrees.push_back(comparison.top1_agrees ? 1 : 0);
+    const std::int32_t token = answer[index];
+    result.forced_delta_nll_nats.push_back(
+        float((lse_[at] - double(z[token])) - (lse_[full] - double(logits(full)[token]))));
+    const bool full_goes_on = token != request.stop_token && int(answer.size()) < request.max_new_tokens;
+    return full_goes_on ? std::optional(token) : std::nullopt;
+  }
+
+  void end_free(Row& row) {
+    if (!row.roles[kFree]) return;
+    DecodeArm& arm = row.sample->arms[row.arm];
+    if (arm.result.decode_steps > 0) arm.result.decode_seconds_per_step /= arm.result.decode_steps;
+    arm.tokens_seen = row.sample->prompt_tokens + row.fed;
+    std::int64_t ghost_bytes = 0;
+    for (const HeadCache& head : row.sequence.ghosts) ghost_bytes += head.physical_bytes();
+    arm.account.ghosts(ghost_bytes);
+  }
+
+  // One row for each distinct next token; the one with the free role keeps the sequence (and its ghosts).
+  static void split(Row row, const std::array<std::optional<std::int32_t>, 3>& wanted, std::vector<Row>& next) {
+    std::vector<Row> parts;
+    for (const Role role : kRoles) {
+      if (!wanted[role]) continue;
+      const auto same = std::find_if(parts.begin(), parts.end(), [&](const Row& r) { return r.token == *wanted[role]; });
+      if (same != parts.end()) {
+        same->roles[role] = true;
+        continue;
+      }
+      Row part;
+      part.sample = row.sample;
+      part.arm = row.arm;
+      part.fed = row.fed;
+      part.token = *wanted[role];
+      part.roles[role] = true;
+      parts.push_back(std::move(part));
+    }
+    for (std::size_t k = parts.size(); k-- > 0;) {
+      parts[k].sequence = k == 0 ? std::move(row.sequence) : row.sequence.fork();
+    }
+    for (Row& part : parts) next.push_back(std::move(part));
+  }
+
+  std::size_t& full_logits_of(const DecodeSample& sample) {
+    full_logits_.resize(samples_.size(), kNone);
+    return full_logits_[std::size_t(&sample - samples_.data())];
+  }
+
+  static constexpr std::size_t kNone = std::size_t(-1);
+  EngineContext& context_;
+  Forward& forward_;
+  StepBatch batch_;
+  std::span<DecodeSample> samples_;
+  std::vector<Row> rows_;
+  std::vector<std::size_t> predicting_;
+  std::vector<float> hidden_;
+  std::vector<float> logits_;
+  std::vector<double> lse_;
+  std::vector<std::size_t> full_logits_;  // [samples] logits row of the full arm in this step
+};
+
+}  // namespace
+
+bool decode_rows(EngineContext& context, Forward& forward, std::span<DecodeSample> samples,
+                 const std::function<bool()>& stop) {
+  return Decoder(context, forward, samples).run(stop);
+}
+
+}  // namespace kvscope

@@ -1,0 +1,91 @@
+#include "runner/engine/sequence.h"
+
+#include <cassert>
+#include <numeric>
+
+#include "runner/base/splitmix.h"
+
+namespace kvscope {
+
+Sequence Sequence::fork() const {
+  Sequence copy;
+  copy.heads = heads;
+  copy.host.resize(host.size());
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    if (host[i] != nullptr) copy.host[i] = host[i]->clone();
+  }
+  return copy;
+}
+
+void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer, const AttentionShape& shape,
+                   const RowRule& how, const RowSpan& rows, StepSlots* steps) {
+  const bool by_layer = how.rule.evicts() && how.rule.scope == ScanRule::Scope::kLayer;
+  const int unit = by_layer ? shape.n_kv_heads : 1;
+  for (int h = 0; h < shape.n_kv_heads; h += unit) {
+    const std::size_t index = std::size_t(layer) * shape.n_kv_heads + h;
+    ScanJob job;
+    job.layer = layer;
+    job.first_kv_head = h;
+    job.n_kv_heads = unit;
+    job.heads = &sequence.heads[index];
+    job.ghosts = sequence.ghosts.empty() || how.probe == nullptr ? nullptr : &sequence.ghosts[index];
+    job.qkv = rows.qkv;
+    job.qkv_stride = shape.row_floats();
+    job.out = rows.out;
+    job.out_stride = std::size_t(shape.n_heads) * shape.head_dim;
+    job.n_rows = rows.n_rows;
+    job.first_position = rows.first_position;
+    job.positions = how.positions;
+    job.rule = how.rule;
+    job.host = sequence.host.empty() ? nullptr : sequence.host[index].get();
+    job.chunk = how.chunk;
+    job.probe = how.probe;
+    job.steps = steps + std::size_t(h) * rows.n_rows;
+    jobs.push_back(job);
+  }
+}
+
+void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, const RowRule& how,
+                std::span<const KeptHead> kept) {
+  const ScanRule& rule = how.rule;
+  const bool as_host = !sequence.host.empty();
+  for (int h = 0; h < shape.n_kv_heads; ++h) {
+    HeadCache& head = sequence.heads[std::size_t(layer) * shape.n_kv_heads + h];
+    const auto n = std::size_t(head.n_slots());
+    head.statistic.clear();
+    head.count.clear();
+    head.priority.clear();
+    head.rank.clear();
+    if (how.positions != PositionMode::kAbsolute) {
+      head.rank.resize(n);  // slots stand in order of position
+      std::iota(head.rank.begin(), head.rank.end(), 0);
+    }
+    const bool carries_state = rule.scope == ScanRule::Scope::kHead || h == 0;
+    if (!rule.evicts() || as_host || !carries_state) continue;
+    if (rule.statistic != ScanRule::Statistic::kNone) {
+      head.statistic.assign(n, 0.0F);
+      if (!kept.empty() && !kept[h].statistic.empty()) head.statistic = kept[h].statistic;
+      assert(head.statistic.size() == n);
+    }
+    if (rule.statistic == ScanRule::Statistic::kMean) {
+      head.count.assign(n, 0);
+      if (!kept.empty() && !kept[h].count.empty()) head.count = kept[h].count;
+    }
+    if (rule.victim == ScanRule::Victim::kPriority) {
+      for (const std::int32_t position : head.positions()) {
+        head.priority.push_back(token_priority(rule.seed, layer, h, position));
+      }
+    }
+  }
+}
+
+void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape, const RowRule& how,
+               const StepSlots* steps) {
+  for (int h = 0; h < shape.n_kv_heads; ++h) {
+    const bool carries_state = how.rule.scope == ScanRule::Scope::kHead || h == 0;
+    account.rows(first_row, {steps + std::size_t(h) * n_rows, std::size_t(n_rows)},
+                 slot_metadata_bytes(how.rule, how.positions, carries_state));
+  }
+}
+
+}  // namespace kvscope

@@ -1,0 +1,50 @@
+// Everything one sequence (an arm, or a row forked from it) holds between rows.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runner/backend/backend.h"
+#include "runner/engine/account.h"
+#include "runner/policies/policy.h"
+
+namespace kvscope {
+
+struct Sequence {
+  std::vector<HeadCache> heads;   // [n_layers][n_kv_heads]
+  std::vector<HeadCache> ghosts;  // the same, or empty: evicted keys, where a probe watches
+  std::vector<std::unique_ptr<PolicyState>> host;  // [n_layers][n_kv_heads] (first head of a unit), or empty: rules run as data
+
+  Sequence fork() const;  // shares pages until one side writes; no ghosts
+};
+
+// Rows of one sequence within the buffers of a layer.
+struct RowSpan {
+  const float* qkv = nullptr;  // [n_rows][row_floats]
+  float* out = nullptr;        // [n_rows][n_heads * head_dim]
+  int n_rows = 0;
+  int first_position = 0;
+};
+
+// How rows advance a sequence. A rule that does not evict lets the cache grow.
+struct RowRule {
+  ScanRule rule;
+  PositionMode positions = PositionMode::kAbsolute;
+  int chunk = 1;
+  ProbeSink* probe = nullptr;
+};
+
+// One job per selection unit of the layer. steps: [n_kv_heads][n_rows].
+void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer, const AttentionShape& shape,
+                   const RowRule& how, const RowSpan& rows, StepSlots* steps);
+
+// Puts a layer's per-slot state into what `rule` starts from: zeros, or what the prompt kept (one entry per KV head, or none).
+void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, const RowRule& how,
+                std::span<const KeptHead> kept);
+
+// Credits a layer's steps to the arm's account.
+void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape, const RowRule& how,
+               const StepSlots* steps);
+
+}  // namespace kvscope

@@ -1,0 +1,36 @@
+#include "runner/engine/step_batch.h"
+
+namespace kvscope {
+
+std::span<const float> StepBatch::run(std::span<const StepRow> rows) {
+  const AttentionShape shape = context_.model.attention_shape();
+  const auto d_model = std::size_t(context_.model.config.d_model);
+  const auto d_attention = std::size_t(shape.n_heads) * shape.head_dim;
+  const int n = int(rows.size());
+  tokens_.clear();
+  for (const StepRow& row : rows) tokens_.push_back(row.token);
+  x_.resize(n * d_model);
+  qkv_.resize(n * shape.row_floats());
+  attention_.resize(n * d_attention);
+  steps_.resize(std::size_t(n) * shape.n_kv_heads);
+  forward_.embed(tokens_, x_);
+  for (int layer = 0; layer < context_.model.config.n_layers; ++layer) {
+    forward_.project(layer, x_, n, qkv_);
+    jobs_.clear();
+    for (int i = 0; i < n; ++i) {
+      add_scan_jobs(jobs_, *rows[i].sequence, layer, shape, rows[i].how,
+                    {qkv_.data() + i * shape.row_floats(), attention_.data() + i * d_attention, 1, rows[i].position},
+                    steps_.data() + std::size_t(i) * shape.n_kv_heads);
+    }
+    context_.backend.scan(shape, context_.rope, jobs_);
+    for (int i = 0; i < n; ++i) {
+      if (rows[i].account == nullptr) continue;
+      add_steps(*rows[i].account, rows[i].account_row, 1, shape, rows[i].how,
+                steps_.data() + std::size_t(i) * shape.n_kv_heads);
+    }
+    forward_.finish(layer, attention_, n, x_);
+  }
+  return x_;
+}
+
+}  // namespace kvscope
