@@ -7,9 +7,11 @@
 #include "harness/commands/compare.h"
 #include "harness/commands/generate.h"
 #include "harness/commands/list.h"
+#include "harness/commands/run.h"
 #include "harness/commands/score.h"
 #include "harness/commands/show.h"
 #include "harness/commands/stats.h"
+#include "harness/commands/sweep.h"
 #include "harness/commands/tokenize.h"
 
 int main(int argc, char** argv) {
@@ -28,6 +30,8 @@ int main(int argc, char** argv) {
       "  70 internal, 74 input or output, 75 stopped (run again), 130 Ctrl-C.");
 
   kvscope::CommandContext context;
+  kvscope::add_sweep_command(app, context);
+  kvscope::add_run_command(app, context);
   kvscope::add_compare_command(app, context);
   kvscope::add_list_command(app, context);
   kvscope::add_show_command(app, context);

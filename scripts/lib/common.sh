@@ -1,0 +1,15 @@
+# Shared by the scripts; sourced, not run. Expects `set -euo pipefail`.
+# Leaves the caller in the project's root.
+
+script_name="$(basename "$0")"
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+say() { printf '%s: %s\n' "$script_name" "$*" >&2; }
+die() {
+  say "$1"
+  exit "${2:-70}"
+}
+
+cache_folder="${XDG_CACHE_HOME:-$HOME/.cache}/kvscope"
+default_model="$cache_folder/SmolLM2-135M-Instruct.Q4_1.gguf"
+text_folder="$cache_folder/texts"
