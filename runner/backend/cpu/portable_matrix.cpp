@@ -152,7 +152,11 @@ class PortableMatrix final : public CpuMatrix {
     std::vector<float> rounded;
     if (dtype_ == DType::kBF16) {
       rounded.resize(std::size_t(rows) * n_in_);
-      for (std::size_t i = 0; i < rounded.size(); ++i) rounded[i] = from_bf16_bits(bf16_bits(x[i]));
+      pool.parallel_for(rows, [&](std::size_t row, int) {
+        for (std::size_t i = row * n_in_; i < (row + 1) * n_in_; ++i) {
+          rounded[i] = from_bf16_bits(bf16_bits(x[i]));
+        }
+      });
       x = rounded.data();
     }
     const std::vector<Range> row_blocks = cut(rows, kRowBlock);
