@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "harness/build_info/build_info.h"
+#include "harness/commands/bench.h"
 #include "harness/commands/common.h"
 #include "harness/commands/compare.h"
 #include "harness/commands/generate.h"
@@ -39,5 +40,6 @@ int main(int argc, char** argv) {
   kvscope::add_score_command(app, context);
   kvscope::add_generate_command(app, context);
   kvscope::add_stats_command(app, context);
+  kvscope::add_bench_command(app, context);
   return kvscope::run_program(app, context, argc, argv);
 }
