@@ -1,7 +1,9 @@
-// What the forward pass needs of a machine, in spans and shapes. Coarse on purpose: one call is a stage of a layer.
-// A backend never sees a policy, only its rule as data (ScanRule) or a host callback (PolicyState).
+// What the forward pass needs of a machine, in spans and shapes. Coarse on purpose: one call is a
+// stage of a layer. A backend never sees a policy, only its rule as data (ScanRule) or a host
+// callback (PolicyState).
 //
-// Promise of every implementation: a row's bits depend on that row alone, never on the rows, arms or threads beside it.
+// Promise of every implementation: a row's bits depend on that row alone, never on the rows, arms
+// or threads beside it.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +38,13 @@ struct AttentionShape {
   int n_kv_heads = 0;
   int head_dim = 0;
   int group() const { return n_heads / n_kv_heads; }
-  std::size_t row_floats() const { return std::size_t(n_heads + 2 * n_kv_heads) * head_dim; }  // q, k, v of a row
+  std::size_t row_floats() const {
+    return std::size_t(n_heads + 2 * n_kv_heads) * head_dim;
+  }  // q, k, v of a row
 };
 
-// cos and sin of position × inverse frequency, adjacent pairs (2i, 2i+1); angles rounded to float32 (reference/README.md).
+// cos and sin of position × inverse frequency, adjacent pairs (2i, 2i+1); angles rounded to float32
+// (reference/README.md).
 struct RopeTable {
   int head_dim = 0;
   int n_positions = 0;
@@ -47,14 +52,16 @@ struct RopeTable {
   std::vector<float> sin;  // [head_dim / 2][n_positions]
 };
 
-// Causal attention of consecutive rows over everything before them; keys and values of the rows are appended first.
+// Causal attention of consecutive rows over everything before them; keys and values of the rows are
+// appended first.
 struct DenseJob {
-  HeadCache* heads = nullptr;   // [n_kv_heads], all with the same slots in order of position
-  const float* qkv = nullptr;   // [n_rows][row_floats] raw projections (no RoPE): queries, keys, values
-  float* out = nullptr;         // [n_rows][n_heads * head_dim]
+  HeadCache* heads = nullptr;  // [n_kv_heads], all with the same slots in order of position
+  const float* qkv =
+      nullptr;           // [n_rows][row_floats] raw projections (no RoPE): queries, keys, values
+  float* out = nullptr;  // [n_rows][n_heads * head_dim]
   int n_rows = 0;
   int first_position = 0;
-  float* lse = nullptr;         // optional [n_heads][n_rows]: log-sum-exp of each row
+  float* lse = nullptr;  // optional [n_heads][n_rows]: log-sum-exp of each row
 };
 
 // Slots and pages of one unit after each row; bytes follow from them (ledger).
@@ -65,41 +72,44 @@ struct StepSlots {
   std::int32_t resident_pages = 0;
 };
 
-// Row after row of one selection unit: append, attend over the visible slots, observe, select, evict (policies.md 1.2).
+// Row after row of one selection unit: append, attend over the visible slots, observe, select,
+// evict (policies.md 1.2).
 struct ScanJob {
   int layer = 0;
   int first_kv_head = 0;
-  int n_kv_heads = 1;              // 1, or all of the layer for Scope::kLayer
-  HeadCache* heads = nullptr;      // [n_kv_heads] caches of this unit
-  HeadCache* ghosts = nullptr;     // [n_kv_heads] evicted keys, only where a probe wants them
-  const float* qkv = nullptr;      // row r at qkv + r * qkv_stride: [row_floats] raw, of the whole layer
+  int n_kv_heads = 1;           // 1, or all of the layer for Scope::kLayer
+  HeadCache* heads = nullptr;   // [n_kv_heads] caches of this unit
+  HeadCache* ghosts = nullptr;  // [n_kv_heads] evicted keys, only where a probe wants them
+  const float* qkv =
+      nullptr;  // row r at qkv + r * qkv_stride: [row_floats] raw, of the whole layer
   std::size_t qkv_stride = 0;
-  float* out = nullptr;            // row r at out + r * out_stride: [n_heads * head_dim] of the whole layer
+  float* out = nullptr;  // row r at out + r * out_stride: [n_heads * head_dim] of the whole layer
   std::size_t out_stride = 0;
   int n_rows = 0;
-  int first_position = 0;          // row r has original position first_position + r
+  int first_position = 0;  // row r has original position first_position + r
   PositionMode positions = PositionMode::kAbsolute;
-  ScanRule rule;                   // rule.evicts() false: grow
-  PolicyState* host = nullptr;     // if set: this code decides instead of `rule`
-  int chunk = 1;                   // evict after every `chunk` rows (and after the last)
+  ScanRule rule;                // rule.evicts() false: grow
+  PolicyState* host = nullptr;  // if set: this code decides instead of `rule`
+  int chunk = 1;                // evict after every `chunk` rows (and after the last)
   ProbeSink* probe = nullptr;
-  StepSlots* steps = nullptr;      // optional [n_kv_heads][n_rows]
+  StepSlots* steps = nullptr;  // optional [n_kv_heads][n_rows]
 };
 
-// Σ over prompt rows u of weight_u · a_u(i) (policy.h PromptNeed), from queries, cached keys and the rows' log-sum-exps.
+// Σ over prompt rows u of weight_u · a_u(i) (policy.h PromptNeed), from queries, cached keys and
+// the rows' log-sum-exps.
 struct ColumnWeightsJob {
   const HeadCache* heads = nullptr;  // [n_kv_heads], slots = positions 0 … n_rows-1
   const float* qkv = nullptr;        // [n_rows][row_floats]
   const float* lse = nullptr;        // [n_heads][n_rows]
   int n_rows = 0;
   PromptNeed need;
-  float* out = nullptr;              // [n_heads][n_rows]
+  float* out = nullptr;  // [n_heads][n_rows]
 };
 
 // Appends chosen rows of a dense prompt to an arm's cache.
 struct GatherJob {
   HeadCache* head = nullptr;
-  HeadCache* ghosts = nullptr;         // optional: the others' keys go here, ascending
+  HeadCache* ghosts = nullptr;  // optional: the others' keys go here, ascending
   int kv_head = 0;
   std::span<const std::int32_t> keep;  // ascending positions < n_rows
   const float* qkv = nullptr;          // [n_rows][row_floats]
@@ -115,22 +125,32 @@ class Backend {
   virtual int n_threads() const = 0;
 
   // weights: [n_out][n_in] row-major.
-  virtual std::unique_ptr<PackedMatrix> pack(std::span<const float> weights, int n_out, int n_in, DType dtype) = 0;
-  virtual std::unique_ptr<EmbeddingTable> pack_embedding(std::span<const float> table, int n_vocab, int d_model, DType dtype) = 0;
+  virtual std::unique_ptr<PackedMatrix> pack(std::span<const float> weights, int n_out, int n_in,
+                                             DType dtype) = 0;
+  virtual std::unique_ptr<EmbeddingTable> pack_embedding(std::span<const float> table, int n_vocab,
+                                                         int d_model, DType dtype) = 0;
 
-  virtual void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids, std::span<float> out) = 0;  // [ids][d_model]
-  virtual void matmul(const PackedMatrix& w, std::span<const float> x, int rows, std::span<float> y) = 0;  // [rows][n_in] → [rows][n_out]
-  virtual void rms_norm(std::span<const float> x, std::span<const float> weight, float eps, int rows, std::span<float> y) = 0;
-  virtual void swiglu(std::span<const float> gate_up, int rows, int d_ff, std::span<float> y) = 0;  // [rows][gate d_ff | up d_ff] → [rows][d_ff]
-  virtual void add(std::span<const float> x, std::span<float> y) = 0;                               // y += x
+  virtual void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
+                     std::span<float> out) = 0;  // [ids][d_model]
+  virtual void matmul(const PackedMatrix& w, std::span<const float> x, int rows,
+                      std::span<float> y) = 0;  // [rows][n_in] → [rows][n_out]
+  virtual void rms_norm(std::span<const float> x, std::span<const float> weight, float eps,
+                        int rows, std::span<float> y) = 0;
+  virtual void swiglu(std::span<const float> gate_up, int rows, int d_ff,
+                      std::span<float> y) = 0;  // [rows][gate d_ff | up d_ff] → [rows][d_ff]
+  virtual void add(std::span<const float> x, std::span<float> y) = 0;  // y += x
   // Of each row of logits [rows][n_vocab]: log-sum-exp in double.
   virtual void log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) = 0;
 
   // Attention. `rope` covers every position and rank used.
-  virtual void attend_dense(const AttentionShape& shape, const RopeTable& rope, const DenseJob& job) = 0;
-  virtual void column_weights(const AttentionShape& shape, const RopeTable& rope, const ColumnWeightsJob& job) = 0;
-  virtual void gather(const AttentionShape& shape, const RopeTable& rope, std::span<const GatherJob> jobs) = 0;
-  virtual void scan(const AttentionShape& shape, const RopeTable& rope, std::span<const ScanJob> jobs) = 0;
+  virtual void attend_dense(const AttentionShape& shape, const RopeTable& rope,
+                            const DenseJob& job) = 0;
+  virtual void column_weights(const AttentionShape& shape, const RopeTable& rope,
+                              const ColumnWeightsJob& job) = 0;
+  virtual void gather(const AttentionShape& shape, const RopeTable& rope,
+                      std::span<const GatherJob> jobs) = 0;
+  virtual void scan(const AttentionShape& shape, const RopeTable& rope,
+                    std::span<const ScanJob> jobs) = 0;
 };
 
 std::unique_ptr<Backend> make_cpu_backend(int n_threads);  // 0 = all processors

@@ -1,4 +1,5 @@
-// SplitMix64's output function (Steele, Lea, Flood 2014) as a hash: smix(0) = e220a8397b1dcdaf (policies.md 2.5).
+// SplitMix64's output function (Steele, Lea, Flood 2014) as a hash: smix(0) = e220a8397b1dcdaf
+// (policies.md 2.5).
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,8 @@ namespace kvscope {
 
 PagePool::PagePool(PageShape shape) : shape_(shape) {
   assert(shape.head_dim > 0);
-  // Readers look up page addresses without the lock while other threads acquire: the table of blocks must never move.
+  // Readers look up page addresses without the lock while other threads acquire: the table of
+  // blocks must never move.
   blocks_.reserve(kMaxBlocks);
 }
 
@@ -16,7 +17,8 @@ PageId PagePool::acquire() {
   if (free_.empty()) {
     if (blocks_.size() == kMaxBlocks) throw std::bad_alloc();
     const auto first = PageId(blocks_.size() * kBlockPages);
-    // Zeroed: lanes of slots that were never written are computed and masked, they must not be traps or uninitialised reads.
+    // Zeroed: lanes of slots that were never written are computed and masked, they must not be
+    // traps or uninitialised reads.
     blocks_.push_back(std::make_unique<std::byte[]>(kBlockPages * shape_.page_bytes()));
     references_.resize(references_.size() + kBlockPages, 0);
     for (int i = kBlockPages - 1; i >= 0; --i) free_.push_back(first + i);

@@ -1,5 +1,5 @@
-// Fixed-size pages of key/value slots with reference counts. Freeing is real: a page without references can be
-// reused at once, and the pool knows how many pages are held.
+// Fixed-size pages of key/value slots with reference counts. Freeing is real: a page without
+// references can be reused at once, and the pool knows how many pages are held.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +17,20 @@ inline constexpr int kPageSlots = 32;
 
 using PageId = std::int32_t;
 
-// One page of one KV head: keys transposed [head_dim][kPageSlots] so that a query meets 32 keys at once, then (if has_values) values
-// [kPageSlots][head_dim].
+// One page of one KV head: keys transposed [head_dim][kPageSlots] so that a query meets 32 keys at
+// once, then (if has_values) values [kPageSlots][head_dim].
 struct PageShape {
   int head_dim = 0;
   DType dtype = DType::kF32;
   bool has_values = true;  // false: ghosts, of which only keys are remembered
 
-  std::size_t key_bytes() const { return std::size_t(head_dim) * kPageSlots * element_bytes(dtype); }
+  std::size_t key_bytes() const {
+    return std::size_t(head_dim) * kPageSlots * element_bytes(dtype);
+  }
   std::size_t page_bytes() const { return has_values ? 2 * key_bytes() : key_bytes(); }
-  std::size_t token_bytes() const { return page_bytes() / kPageSlots; }  // one slot's keys and values
+  std::size_t token_bytes() const {
+    return page_bytes() / kPageSlots;
+  }  // one slot's keys and values
 };
 
 class PagePool {
@@ -34,9 +38,9 @@ class PagePool {
   explicit PagePool(PageShape shape);
 
   const PageShape& shape() const { return shape_; }
-  PageId acquire();            // one reference; contents are stale but initialised. Thread-safe.
-  void retain(PageId page);    // thread-safe
-  void release(PageId page);   // thread-safe
+  PageId acquire();           // one reference; contents are stale but initialised. Thread-safe.
+  void retain(PageId page);   // thread-safe
+  void release(PageId page);  // thread-safe
   int references(PageId page) const;
   std::byte* keys(PageId page) const;
   std::byte* values(PageId page) const { return keys(page) + shape_.key_bytes(); }

@@ -5,8 +5,8 @@
 namespace kvscope {
 
 std::int64_t slot_metadata_bytes(const ScanRule& rule, PositionMode positions, bool first_of_unit) {
-  std::int64_t bytes = sizeof(std::int32_t);                                          // position
-  if (positions != PositionMode::kAbsolute) bytes += sizeof(std::int32_t);            // rank
+  std::int64_t bytes = sizeof(std::int32_t);                                // position
+  if (positions != PositionMode::kAbsolute) bytes += sizeof(std::int32_t);  // rank
   if (!rule.evicts() || !first_of_unit) return bytes;
   if (rule.statistic != ScanRule::Statistic::kNone) bytes += sizeof(float);
   if (rule.statistic == ScanRule::Statistic::kMean) bytes += sizeof(std::uint32_t);
@@ -14,7 +14,8 @@ std::int64_t slot_metadata_bytes(const ScanRule& rule, PositionMode positions, b
   return bytes;
 }
 
-KvBytes Account::bytes_of(std::int64_t slots, std::int64_t pages, std::int64_t slot_metadata) const {
+KvBytes Account::bytes_of(std::int64_t slots, std::int64_t pages,
+                          std::int64_t slot_metadata) const {
   return {slots * std::int64_t(shape_.token_bytes()), pages * std::int64_t(shape_.page_bytes()),
           slots * slot_metadata + pages * std::int64_t(sizeof(PageId))};
 }
@@ -25,9 +26,11 @@ void Account::add(KvBytes& to, const KvBytes& x) {
   to.metadata_bytes += x.metadata_bytes;
 }
 
-void Account::prompt_layer(int prompt_tokens, int n_kv_heads, bool two_pass, const HeadCache* kept) {
+void Account::prompt_layer(int prompt_tokens, int n_kv_heads, bool two_pass,
+                           const HeadCache* kept) {
   const std::int64_t pages = (prompt_tokens + kPageSlots - 1) / kPageSlots;
-  const KvBytes dense = bytes_of(std::int64_t(prompt_tokens) * n_kv_heads, pages * n_kv_heads, sizeof(std::int32_t));
+  const KvBytes dense =
+      bytes_of(std::int64_t(prompt_tokens) * n_kv_heads, pages * n_kv_heads, sizeof(std::int32_t));
   KvBytes now = two_pass ? dense_ : kept_;
   add(now, dense);
   prompt_peak_ = peak_of(prompt_peak_, now);
@@ -40,7 +43,8 @@ void Account::prompt_layer(int prompt_tokens, int n_kv_heads, bool two_pass, con
   }
 }
 
-void Account::rows(std::size_t first_row, std::span<const StepSlots> steps, std::int64_t slot_metadata) {
+void Account::rows(std::size_t first_row, std::span<const StepSlots> steps,
+                   std::int64_t slot_metadata) {
   const std::size_t end = first_row + steps.size();
   if (visible_.size() < end) {
     visible_.resize(end);

@@ -20,11 +20,12 @@ struct Row {
   std::size_t arm = 0;
   Sequence sequence;
   std::array<bool, 3> roles{};
-  int fed = 0;               // tokens fed since the prompt
-  std::int32_t token = 0;    // to be fed next
+  int fed = 0;             // tokens fed since the prompt
+  std::int32_t token = 0;  // to be fed next
 
   bool is_full() const { return arm == 0 && sample->request.forced; }
-  // Index of the answer token that the logits after `fed` tokens predict; negative while the prefix is fed.
+  // Index of the answer token that the logits after `fed` tokens predict; negative while the prefix
+  // is fed.
   int answer_index() const { return fed - int(sample->feed.size()); }
 };
 
@@ -64,7 +65,8 @@ class Decoder {
     std::vector<StepRow> batch;
     for (Row& row : rows_) {
       DecodeArm& arm = row.sample->arms[row.arm];
-      StepRow step{&row.sequence, arm.how, row.token, row.sample->prompt_tokens + row.fed, nullptr, 0};
+      StepRow step{&row.sequence, arm.how, row.token, row.sample->prompt_tokens + row.fed,
+                   nullptr,       0};
       if (row.roles[kFree]) {
         step.account = &arm.account;
         step.account_row = arm.account_rows + std::size_t(row.fed);
@@ -75,7 +77,8 @@ class Decoder {
     }
     const std::span<const float> x = batch_.run(batch);
     predict(x);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     for (Row& row : rows_) {
       if (!row.roles[kFree]) continue;
       GenerateArmResult& result = row.sample->arms[row.arm].result;
@@ -109,11 +112,13 @@ class Decoder {
     return std::span(logits_).subspan(i * n_vocab(), n_vocab());
   }
 
-  // Scores every role on the new logits and decides what it is fed next; roles that part take a copy of the row.
+  // Scores every role on the new logits and decides what it is fed next; roles that part take a
+  // copy of the row.
   void advance() {
     std::vector<Row> next;
     std::size_t p = 0;
-    // A sample's full row comes first among its rows: its token is known when the forced rows ask for it.
+    // A sample's full row comes first among its rows: its token is known when the forced rows ask
+    // for it.
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       Row& row = rows_[i];
       if (p == predicting_.size() || predicting_[p] != i) {  // still in the prefix
@@ -124,7 +129,8 @@ class Decoder {
       const std::size_t at = p++;
       DecodeArm& arm = row.sample->arms[row.arm];
       if (!std::isfinite(lse_[at])) {
-        arm.result.error = "non-finite logits at answer token " + std::to_string(row.answer_index());
+        arm.result.error =
+            "non-finite logits at answer token " + std::to_string(row.answer_index());
         end_free(row);
         continue;
       }
@@ -148,12 +154,14 @@ class Decoder {
     if (role == kFree) {
       const std::int32_t token = greedy(z);
       result.new_ids.push_back(token);
-      const bool ends = token == request.stop_token || int(result.new_ids.size()) >= request.max_new_tokens;
+      const bool ends =
+          token == request.stop_token || int(result.new_ids.size()) >= request.max_new_tokens;
       return ends ? std::nullopt : std::optional(token);
     }
     if (role == kGold) {
       result.gold_nll_nats.push_back(float(lse_[at] - double(z[request.gold[index]])));
-      return index + 1 < int(request.gold.size()) ? std::optional(request.gold[index]) : std::nullopt;
+      return index + 1 < int(request.gold.size()) ? std::optional(request.gold[index])
+                                                  : std::nullopt;
     }
     // Forced: the full row, further up in this batch, has just predicted its answer token `index`.
     const std::vector<std::int32_t>& answer = row.sample->arms[0].result.new_ids;
@@ -165,7 +173,8 @@ class Decoder {
     const std::int32_t token = answer[index];
     result.forced_delta_nll_nats.push_back(
         float((lse_[at] - double(z[token])) - (lse_[full] - double(logits(full)[token]))));
-    const bool full_goes_on = token != request.stop_token && int(answer.size()) < request.max_new_tokens;
+    const bool full_goes_on =
+        token != request.stop_token && int(answer.size()) < request.max_new_tokens;
     return full_goes_on ? std::optional(token) : std::nullopt;
   }
 
@@ -179,12 +188,15 @@ class Decoder {
     arm.account.ghosts(ghost_bytes);
   }
 
-  // One row for each distinct next token; the one with the free role keeps the sequence (and its ghosts).
-  static void split(Row row, const std::array<std::optional<std::int32_t>, 3>& wanted, std::vector<Row>& next) {
+  // One row for each distinct next token; the one with the free role keeps the sequence (and its
+  // ghosts).
+  static void split(Row row, const std::array<std::optional<std::int32_t>, 3>& wanted,
+                    std::vector<Row>& next) {
     std::vector<Row> parts;
     for (const Role role : kRoles) {
       if (!wanted[role]) continue;
-      const auto same = std::find_if(parts.begin(), parts.end(), [&](const Row& r) { return r.token == *wanted[role]; });
+      const auto same = std::find_if(parts.begin(), parts.end(),
+                                     [&](const Row& r) { return r.token == *wanted[role]; });
       if (same != parts.end()) {
         same->roles[role] = true;
         continue;

@@ -1,6 +1,7 @@
-// Decodes arms of several samples together. An arm has up to three roles: `free` continues with its own greedy tokens, `forced` follows the
-// full arm's answer, `gold` the gold answer. Roles share one row as long as they were fed the same tokens, and part when these differ:
-// equal inputs give equal bits, so sharing is exact.
+// Decodes arms of several samples together. An arm has up to three roles: `free` continues with its
+// own greedy tokens, `forced` follows the full arm's answer, `gold` the gold answer. Roles share
+// one row as long as they were fed the same tokens, and part when these differ: equal inputs give
+// equal bits, so sharing is exact.
 #pragma once
 
 #include <vector>
@@ -10,12 +11,12 @@
 namespace kvscope {
 
 struct DecodeArm {
-  RowRule how;                // of every row of the arm; the probe watches the free one
-  Sequence sequence;          // after the prompt
+  RowRule how;        // of every row of the arm; the probe watches the free one
+  Sequence sequence;  // after the prompt
   Account account{PageShape{}};
   std::size_t account_rows = 0;  // rows that the prompt already used
   std::size_t prefill_rows = 0;
-  int tokens_seen = 0;        // by the free row, at its end
+  int tokens_seen = 0;  // by the free row, at its end
   GenerateArmResult result;
 };
 

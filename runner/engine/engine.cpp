@@ -7,33 +7,41 @@
 namespace kvscope {
 
 Engine::Impl::Impl(const Model& model, Backend& backend)
-    : context{model, backend, PagePool(model.page_shape()),
-              PagePool({model.config.head_dim, model.kv_dtype, false}), {}, false},
+    : context{model,
+              backend,
+              PagePool(model.page_shape()),
+              PagePool({model.config.head_dim, model.kv_dtype, false}),
+              {},
+              false},
       forward(model, backend) {}
 
 void Engine::Impl::cover_positions(int n) {
   if (n <= context.rope.n_positions) return;
   const ModelConfig& c = context.model.config;
-  context.rope = make_rope_table(c.head_dim, c.rope_theta, std::max(n, std::min(c.context_length, 2 * n)));
+  context.rope =
+      make_rope_table(c.head_dim, c.rope_theta, std::max(n, std::min(c.context_length, 2 * n)));
 }
 
 void Engine::Impl::require_context(int positions, const char* what) const {
   const int limit = context.model.config.context_length;
   if (positions <= limit || beyond_context) return;
-  throw UsageError(std::string(what) + " needs " + std::to_string(positions) + " absolute positions, the model was trained for " +
-                   std::to_string(limit) + ": shorten the text or pass --beyond-context");
+  throw UsageError(std::string(what) + " needs " + std::to_string(positions) +
+                   " absolute positions, the model was trained for " + std::to_string(limit) +
+                   ": shorten the text or pass --beyond-context");
 }
 
 void Engine::Impl::require_tokens(std::span<const std::int32_t> ids, const char* what) const {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= context.model.config.n_vocab) {
-      throw UsageError(std::string(what) + ": token id " + std::to_string(ids[i]) + " at index " + std::to_string(i) +
-                       " is outside the vocabulary of " + std::to_string(context.model.config.n_vocab));
+      throw UsageError(std::string(what) + ": token id " + std::to_string(ids[i]) + " at index " +
+                       std::to_string(i) + " is outside the vocabulary of " +
+                       std::to_string(context.model.config.n_vocab));
     }
   }
 }
 
-Engine::Engine(const Model& model, Backend& backend) : impl_(std::make_unique<Impl>(model, backend)) {}
+Engine::Engine(const Model& model, Backend& backend)
+    : impl_(std::make_unique<Impl>(model, backend)) {}
 Engine::~Engine() = default;
 
 void Engine::allow_beyond_context(bool allow) { impl_->beyond_context = allow; }
@@ -41,7 +49,8 @@ void Engine::use_host_rules(bool use) { impl_->context.host_rules = use; }
 const Model& Engine::model() const { return impl_->context.model; }
 Backend& Engine::backend() const { return impl_->context.backend; }
 std::int64_t Engine::pool_peak_bytes() const {
-  return impl_->context.pages.peak_pages() * std::int64_t(impl_->context.pages.shape().page_bytes());
+  return impl_->context.pages.peak_pages() *
+         std::int64_t(impl_->context.pages.shape().page_bytes());
 }
 std::int64_t Engine::pool_held_pages() const {
   return impl_->context.pages.held_pages() + impl_->context.ghost_pages.held_pages();

@@ -1,5 +1,6 @@
-// Advances arms together (architecture.md §3). Two ways, both exact: `score` is layer-major over given tokens, `generate` shares one dense
-// prefill a sample and decodes all arms as rows of one batch. An arm's numbers are bit-identical alone and beside any others.
+// Advances arms together (architecture.md §3). Two ways, both exact: `score` is layer-major over
+// given tokens, `generate` shares one dense prefill a sample and decodes all arms as rows of one
+// batch. An arm's numbers are bit-identical alone and beside any others.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +24,34 @@ namespace kvscope {
 struct ScoreArm {
   std::shared_ptr<const Policy> policy;  // fitted to this text
   ProbeSink* probe = nullptr;            // optional, this arm's own
-  // What really runs follows from the policy and the request: in stream from the first token, or cut at the prompt's end.
+  // What really runs follows from the policy and the request: in stream from the first token, or
+  // cut at the prompt's end.
   bool in_stream = true;
 };
 
 struct ScoreRequest {
   std::span<const std::int32_t> tokens;
   int prompt_tokens = 0;  // for arms that are not in_stream: the dense (or streaming) prompt
-  int first_scored = 1;   // logits are computed for predictions of tokens first_scored … T-1 (and after T-1 if top > 0)
+  int first_scored = 1;   // logits are computed for predictions of tokens first_scored … T-1 (and
+                          // after T-1 if top > 0)
   int top = 0;            // keep the `top` most likely next tokens of every position
   bool want_residents = false;
-  bool compare_full = false;   // KL and top-1 against a full pass over the same tokens, at every scored position and after the last token
-  bool token_major = false;    // one token at a time through all layers: slower, the same bits (the check of the layer-major scan)
+  bool compare_full = false;  // KL and top-1 against a full pass over the same tokens, at every
+                              // scored position and after the last token
+  bool token_major = false;   // one token at a time through all layers: slower, the same bits (the
+                              // check of the layer-major scan)
 };
 
 struct ScoreArmResult {
-  std::string error;                  // not empty: the arm failed (non-finite, …); the rest is then void
-  std::vector<double> nll_nats;       // [T]; NaN where not scored (always the first)
-  std::vector<float> kl_full_nats;    // [T] of the distribution after token t, if compare_full; NaN where not scored
+  std::string error;  // not empty: the arm failed (non-finite, …); the rest is then void
+  std::vector<double> nll_nats;  // [T]; NaN where not scored (always the first)
+  std::vector<float>
+      kl_full_nats;  // [T] of the distribution after token t, if compare_full; NaN where not scored
   std::vector<std::uint8_t> top1_agrees;  // [T] likewise
-  std::vector<std::vector<std::pair<std::int32_t, float>>> top;  // [T] (id, log-probability), most likely first
-  std::vector<std::vector<std::int32_t>> resident_positions;     // [n_layers * n_kv_heads], ascending
-  PrefillMode mode = PrefillMode::kInStream;  // really run
+  std::vector<std::vector<std::pair<std::int32_t, float>>>
+      top;  // [T] (id, log-probability), most likely first
+  std::vector<std::vector<std::int32_t>> resident_positions;  // [n_layers * n_kv_heads], ascending
+  PrefillMode mode = PrefillMode::kInStream;                  // really run
   Ledger ledger;
 };
 
@@ -56,28 +63,32 @@ struct GenerateArm {
 };
 
 struct GenerateRequest {
-  std::span<const std::int32_t> prompt;  // selection runs at its end. Where there is no prefix its last token is held back
-                                         // and fed after the selection, in every arm.
-  std::span<const std::int32_t> prefix;  // fed token by token after the selection (assistant header, restated fact)
-  std::span<const std::int32_t> gold;    // gold answer: a row forced along it, if not empty
-  std::vector<GenerateArm> arms;         // arms[0] must be `full` if forced is set
+  std::span<const std::int32_t>
+      prompt;  // selection runs at its end. Where there is no prefix its last token is held back
+               // and fed after the selection, in every arm.
+  std::span<const std::int32_t>
+      prefix;  // fed token by token after the selection (assistant header, restated fact)
+  std::span<const std::int32_t> gold;  // gold answer: a row forced along it, if not empty
+  std::vector<GenerateArm> arms;       // arms[0] must be `full` if forced is set
   int max_new_tokens = 16;
   std::optional<std::int32_t> stop_token;
-  bool forced = false;                   // a row forced along the full arm's greedy answer: KL, top-1
+  bool forced = false;  // a row forced along the full arm's greedy answer: KL, top-1
   bool want_residents = false;
 };
 
 struct GenerateArmResult {
   std::string error;
-  std::vector<std::int32_t> new_ids;     // the stop token is included
-  std::vector<float> gold_nll_nats;      // [gold]
-  std::vector<float> kl_full_nats;       // [answer tokens of full] of the distribution that predicts each of them, forced rows
-  std::vector<std::uint8_t> top1_agrees; // likewise
+  std::vector<std::int32_t> new_ids;  // the stop token is included
+  std::vector<float> gold_nll_nats;   // [gold]
+  std::vector<float> kl_full_nats;    // [answer tokens of full] of the distribution that predicts
+                                      // each of them, forced rows
+  std::vector<std::uint8_t> top1_agrees;     // likewise
   std::vector<float> forced_delta_nll_nats;  // likewise: NLL of full's token, arm minus full
   std::vector<std::vector<std::int32_t>> resident_positions;  // after the prompt's cut
   PrefillMode mode = PrefillMode::kMonolithic;
   Ledger ledger;
-  double prefill_seconds = 0.0;          // shared dense prefill counted whole, plus this arm's own selection share
+  double prefill_seconds =
+      0.0;  // shared dense prefill counted whole, plus this arm's own selection share
   double decode_seconds_per_step = 0.0;  // wall time of the batch's steps (all rows together)
   int decode_steps = 0;
 };
@@ -91,16 +102,19 @@ class Engine {
   Engine(const Model& model, Backend& backend);
   ~Engine();
 
-  // One result an arm, in order; nullopt if stopped. Throws UsageError for requests that cannot be (empty tokens, prompt longer than the text,
-  // a prompt-end policy without a prompt) and for absolute positions beyond the model's context unless allow_beyond_context.
-  std::optional<std::vector<ScoreArmResult>> score(const ScoreRequest& request, std::span<const ScoreArm> arms,
+  // One result an arm, in order; nullopt if stopped. Throws UsageError for requests that cannot be
+  // (empty tokens, prompt longer than the text, a prompt-end policy without a prompt) and for
+  // absolute positions beyond the model's context unless allow_beyond_context.
+  std::optional<std::vector<ScoreArmResult>> score(const ScoreRequest& request,
+                                                   std::span<const ScoreArm> arms,
                                                    const StopRequested& stop = {});
   // Several samples decode together. results[sample][arm].
-  std::optional<std::vector<std::vector<GenerateArmResult>>> generate(std::span<const GenerateRequest> requests,
-                                                                      const StopRequested& stop = {});
+  std::optional<std::vector<std::vector<GenerateArmResult>>> generate(
+      std::span<const GenerateRequest> requests, const StopRequested& stop = {});
 
   void allow_beyond_context(bool allow);
-  // Runs every in-stream rule through its host code instead of as data: slower, the same bits (that is what it is for).
+  // Runs every in-stream rule through its host code instead of as data: slower, the same bits (that
+  // is what it is for).
   void use_host_rules(bool use);
 
   const Model& model() const;

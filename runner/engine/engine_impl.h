@@ -10,7 +10,8 @@ struct Engine::Impl {
   Impl(const Model& model, Backend& backend);
 
   void cover_positions(int n);  // makes the rotation table long enough
-  // Throws UsageError if `positions` absolute positions exceed the model's context and that was not allowed.
+  // Throws UsageError if `positions` absolute positions exceed the model's context and that was not
+  // allowed.
   void require_context(int positions, const char* what) const;
   void require_tokens(std::span<const std::int32_t> ids, const char* what) const;
 

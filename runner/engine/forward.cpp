@@ -25,7 +25,8 @@ void Forward::project(int layer, std::span<const float> x, int rows, std::span<f
   for_row_blocks(rows, kBlockRows, [&](int first, int n) {
     normed_.resize(std::max(normed_.size(), n * d));
     const std::span<float> normed(normed_.data(), n * d);
-    backend_.rms_norm(x.subspan(first * d, n * d), w.attention_norm, model_.config.rms_eps, n, normed);
+    backend_.rms_norm(x.subspan(first * d, n * d), w.attention_norm, model_.config.rms_eps, n,
+                      normed);
     backend_.matmul(*w.qkv, normed, n, qkv.subspan(first * width, n * width));
   });
 }
@@ -62,7 +63,8 @@ void Forward::logits(std::span<const float> x, int rows, std::span<float> out) {
   for_row_blocks(rows, kBlockRows, [&](int first, int n) {
     normed_.resize(std::max(normed_.size(), n * d));
     const std::span<float> normed(normed_.data(), n * d);
-    backend_.rms_norm(x.subspan(first * d, n * d), model_.final_norm, model_.config.rms_eps, n, normed);
+    backend_.rms_norm(x.subspan(first * d, n * d), model_.final_norm, model_.config.rms_eps, n,
+                      normed);
     backend_.matmul(*model_.head, normed, n, out.subspan(first * n_vocab, n * n_vocab));
   });
 }

@@ -1,6 +1,6 @@
 // The forward pass around attention, written once above Backend, in the order of the mathematics:
-//   x = embed(ids);  per layer: qkv = W_qkv · norm(x);  [attention];  x += W_o · a;  x += W_down · (silu(gate) ⊙ up)(norm(x));
-//   logits = W_head · norm(x)
+//   x = embed(ids);  per layer: qkv = W_qkv · norm(x);  [attention];  x += W_o · a;  x += W_down ·
+//   (silu(gate) ⊙ up)(norm(x)); logits = W_head · norm(x)
 #pragma once
 
 #include <span>
@@ -15,10 +15,12 @@ class Forward {
  public:
   Forward(const Model& model, Backend& backend) : model_(model), backend_(backend) {}
 
-  void embed(std::span<const std::int32_t> ids, std::span<float> x);                   // x: [ids][d_model]
-  void project(int layer, std::span<const float> x, int rows, std::span<float> qkv);   // qkv: [rows][row_floats], raw
-  void finish(int layer, std::span<const float> attention, int rows, std::span<float> x);  // attention: [rows][n_heads * head_dim]
-  void logits(std::span<const float> x, int rows, std::span<float> out);               // out: [rows][n_vocab]
+  void embed(std::span<const std::int32_t> ids, std::span<float> x);  // x: [ids][d_model]
+  void project(int layer, std::span<const float> x, int rows,
+               std::span<float> qkv);  // qkv: [rows][row_floats], raw
+  void finish(int layer, std::span<const float> attention, int rows,
+              std::span<float> x);  // attention: [rows][n_heads * head_dim]
+  void logits(std::span<const float> x, int rows, std::span<float> out);  // out: [rows][n_vocab]
 
  private:
   // Rows that share scratch buffers; a row's bits do not depend on it.

@@ -1,4 +1,5 @@
-// Engine::generate: one dense prefill a sample, shared; then all arms of all samples decode as rows of one batch.
+// Engine::generate: one dense prefill a sample, shared; then all arms of all samples decode as rows
+// of one batch.
 #include <chrono>
 
 #include "runner/base/error.h"
@@ -10,13 +11,17 @@ namespace kvscope {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 void check(const GenerateRequest& request) {
   if (request.arms.empty()) throw UsageError("nothing to generate with: no policy given");
   if (request.prompt.empty()) throw UsageError("the prompt is empty");
   if (request.prefix.empty() && request.prompt.size() < 2) {
-    throw UsageError("a prompt of one token leaves nothing to select from: its last token is fed after the selection");
+    throw UsageError(
+        "a prompt of one token leaves nothing to select from: its last token is fed after the "
+        "selection");
   }
   if (request.max_new_tokens < 1) throw UsageError("--max-new-tokens must be at least 1");
   if (request.forced && !request.arms[0].policy->never_evicts()) {
@@ -34,8 +39,8 @@ std::span<const std::int32_t> feed_of(const GenerateRequest& r) {
 
 }  // namespace
 
-std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(std::span<const GenerateRequest> requests,
-                                                                            const StopRequested& stop) {
+std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(
+    std::span<const GenerateRequest> requests, const StopRequested& stop) {
   const ModelConfig& c = impl_->context.model.config;
   std::vector<DecodeSample> samples;
   for (const GenerateRequest& request : requests) {
@@ -52,8 +57,10 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(std:
     const auto start = Clock::now();
     const std::span<const std::int32_t> prompt = prompt_of(request);
     std::vector<PassArm> arms;
-    for (const GenerateArm& arm : request.arms) arms.push_back({arm.policy.get(), arm.probe, false});
-    const PassRequest pass_request{prompt, int(prompt.size()), false, true, request.want_residents, false};
+    for (const GenerateArm& arm : request.arms)
+      arms.push_back({arm.policy.get(), arm.probe, false});
+    const PassRequest pass_request{prompt, int(prompt.size()),     false,
+                                   true,   request.want_residents, false};
     LayerPass pass(impl_->context, impl_->forward, pass_request, arms);
     if (!pass.run(stop)) return std::nullopt;
     const double all_seconds = seconds_since(start);
@@ -68,7 +75,8 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(std:
       arm.result.mode = from.mode;
       arm.result.prefill_seconds = all_seconds - cut_seconds + from.seconds;
       arm.how = after_rule(*arms[i].policy, arms[i].probe);
-      if (from.is_dense) arm.how = RowRule{};  // grows, absolute positions, like the dense rows it continues
+      if (from.is_dense)
+        arm.how = RowRule{};  // grows, absolute positions, like the dense rows it continues
       arm.prefill_rows = from.prefill_rows;
       arm.account = std::move(from.account);
       arm.account_rows = arm.account.n_rows();
@@ -83,7 +91,8 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(std:
   for (DecodeSample& sample : samples) {
     std::vector<GenerateArmResult>& row = results.emplace_back();
     for (DecodeArm& arm : sample.arms) {
-      arm.result.ledger = arm.account.finish(arm.prefill_rows, c.n_layers * c.n_kv_heads, arm.tokens_seen);
+      arm.result.ledger =
+          arm.account.finish(arm.prefill_rows, c.n_layers * c.n_kv_heads, arm.tokens_seen);
       row.push_back(std::move(arm.result));
     }
   }

@@ -11,7 +11,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Ghost keys keep their original positions; an arm whose own positions shift has no full attention to compare with.
+// Ghost keys keep their original positions; an arm whose own positions shift has no full attention
+// to compare with.
 ProbeSink* usable_probe(const Policy& policy, ProbeSink* probe) {
   return policy.positions() == PositionMode::kAbsolute && !policy.never_evicts() ? probe : nullptr;
 }
@@ -31,7 +32,8 @@ Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* 
   const ModelConfig& c = context.model.config;
   const auto n = std::size_t(c.n_layers) * c.n_kv_heads;
   sequence.heads.assign(n, HeadCache(&context.pages));
-  if (usable_probe(policy, probe) != nullptr) sequence.ghosts.assign(n, HeadCache(&context.ghost_pages));
+  if (usable_probe(policy, probe) != nullptr)
+    sequence.ghosts.assign(n, HeadCache(&context.ghost_pages));
   if (context.host_rules && policy.scan_rule()) sequence.host.resize(n);
   return sequence;
 }
@@ -115,9 +117,9 @@ bool LayerPass::run(const std::function<bool()>& stop) {
   const auto d_model = std::size_t(context_.model.config.d_model);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Rows& r = rows_[i];
-    results_[i].hidden = r.kind == Kind::kDense
-                             ? dense_hidden()
-                             : std::span<const float>(x_).subspan(r.first_row * d_model, r.n_rows * d_model);
+    results_[i].hidden = r.kind == Kind::kDense ? dense_hidden()
+                                                : std::span<const float>(x_).subspan(
+                                                      r.first_row * d_model, r.n_rows * d_model);
     results_[i].account.ghosts(results_[i].ghost_bytes);
     if (r.kind != Kind::kDense) continue;
     const int n_heads = n_layers_ * shape_.n_kv_heads;
@@ -142,21 +144,27 @@ void LayerPass::run_dense(int layer) {
   }
   if (prompt > 0) {
     std::vector<float> lse(cutting.empty() ? 0 : std::size_t(shape_.n_heads) * prompt);
-    context_.backend.attend_dense(shape_, context_.rope,
-                                  {heads, qkv_row(0), attention_row(0), prompt, 0, lse.empty() ? nullptr : lse.data()});
-    PromptStatistics statistics(context_.backend, shape_, context_.rope, heads, qkv_row(0), lse.data(), prompt);
+    context_.backend.attend_dense(
+        shape_, context_.rope,
+        {heads, qkv_row(0), attention_row(0), prompt, 0, lse.empty() ? nullptr : lse.data()});
+    PromptStatistics statistics(context_.backend, shape_, context_.rope, heads, qkv_row(0),
+                                lse.data(), prompt);
     for (const std::size_t i : cutting) {
       const auto start = std::chrono::steady_clock::now();
-      const CutJob cut{arms_[i].policy, &results_[i].sequence, rows_[i].after, rows_[i].after.probe};
-      cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv_row(0), statistics, {&cut, 1});
-      results_[i].account.prompt_layer(prompt, shape_.n_kv_heads, arms_[i].policy->prefill() == PrefillMode::kTwoPass,
-                                       &results_[i].sequence.heads[std::size_t(layer) * shape_.n_kv_heads]);
+      const CutJob cut{arms_[i].policy, &results_[i].sequence, rows_[i].after,
+                       rows_[i].after.probe};
+      cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv_row(0),
+                 statistics, {&cut, 1});
+      results_[i].account.prompt_layer(
+          prompt, shape_.n_kv_heads, arms_[i].policy->prefill() == PrefillMode::kTwoPass,
+          &results_[i].sequence.heads[std::size_t(layer) * shape_.n_kv_heads]);
       results_[i].seconds += seconds_since(start);
     }
   }
   if (dense_rows_ > prompt) {
-    context_.backend.attend_dense(shape_, context_.rope,
-                                  {heads, qkv_row(prompt), attention_row(prompt), dense_rows_ - prompt, prompt, nullptr});
+    context_.backend.attend_dense(
+        shape_, context_.rope,
+        {heads, qkv_row(prompt), attention_row(prompt), dense_rows_ - prompt, prompt, nullptr});
   }
 }
 
@@ -179,15 +187,16 @@ void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
       span = {qkv_row(rows.first_row), attention_row(rows.first_row), prompt, 0};
     } else {
       const int skip = streamed ? prompt : 0;
-      span = {qkv_row(rows.first_row + skip), attention_row(rows.first_row + skip), rows.n_rows - skip,
-              results_[i].first_position + skip};
+      span = {qkv_row(rows.first_row + skip), attention_row(rows.first_row + skip),
+              rows.n_rows - skip, results_[i].first_position + skip};
     }
     const RowRule& how = prompt_phase ? rows.prompt : rows.after;
     Sequence& sequence = results_[i].sequence;
     const bool begins = prompt_phase || rows.kind == Kind::kInStream;
     if (begins && !sequence.host.empty()) {
       for (int h = 0; h < shape_.n_kv_heads; ++h) {
-        sequence.host[std::size_t(layer) * shape_.n_kv_heads + h] = arms_[i].policy->make_state({layer, h}, {});
+        sequence.host[std::size_t(layer) * shape_.n_kv_heads + h] =
+            arms_[i].policy->make_state({layer, h}, {});
         if (how.rule.scope == ScanRule::Scope::kLayer) break;
       }
     }
@@ -199,13 +208,14 @@ void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
   }
   if (jobs.empty()) return;
   // Units of a whole layer take longest: first, for balance.
-  std::stable_sort(jobs.begin(), jobs.end(), [](const ScanJob& a, const ScanJob& b) { return a.n_kv_heads > b.n_kv_heads; });
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const ScanJob& a, const ScanJob& b) { return a.n_kv_heads > b.n_kv_heads; });
   context_.backend.scan(shape_, context_.rope, jobs);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     if (steps[i].empty()) continue;
     const std::size_t first_row = !prompt_phase && rows_[i].kind == Kind::kStreamed ? prompt : 0;
-    add_steps(results_[i].account, first_row, spans[i].n_rows, shape_, prompt_phase ? rows_[i].prompt : rows_[i].after,
-              steps[i].data());
+    add_steps(results_[i].account, first_row, spans[i].n_rows, shape_,
+              prompt_phase ? rows_[i].prompt : rows_[i].after, steps[i].data());
   }
 }
 
@@ -216,7 +226,8 @@ void LayerPass::leave_layer(int layer) {
       const std::size_t index = std::size_t(layer) * shape_.n_kv_heads + h;
       HeadCache& head = result.is_dense ? dense_.heads[index] : result.sequence.heads[index];
       if (request_.want_residents) result.resident_positions.push_back(head.sorted_positions());
-      if (!result.sequence.ghosts.empty()) result.ghost_bytes += result.sequence.ghosts[index].physical_bytes();
+      if (!result.sequence.ghosts.empty())
+        result.ghost_bytes += result.sequence.ghosts[index].physical_bytes();
       if (result.is_dense || request_.keep_caches) continue;
       head.clear();
       if (!result.sequence.ghosts.empty()) result.sequence.ghosts[index].clear();

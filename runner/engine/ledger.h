@@ -1,4 +1,5 @@
-// The account of KV bytes of one arm, as if it ran alone (architecture.md §4): a shared page counts whole for every row that holds it.
+// The account of KV bytes of one arm, as if it ran alone (architecture.md §4): a shared page counts
+// whole for every row that holds it.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +20,14 @@ inline KvBytes peak_of(const KvBytes& a, const KvBytes& b) {
 }
 
 struct Ledger {
-  KvBytes prefill_peak;            // zero where there was no prompt (in stream)
-  KvBytes decode_peak;             // rows after the prompt, or all rows in stream
-  KvBytes steady;                  // after the last selection
-  std::int64_t ghost_peak_bytes = 0;    // the probes' own, never counted as the policy's
-  std::int64_t peak_resident_tokens = 0;    // largest slots of any (layer, KV head) after a selection
-  std::int64_t peak_visible_tokens = 0;     // largest slots of any (layer, KV head) during a row
-  std::int64_t evicted_tokens = 0;          // positions dropped, summed over layers and KV heads
-  double mean_resident_tokens = 0.0;        // at the end, mean over layers and KV heads
+  KvBytes prefill_peak;                   // zero where there was no prompt (in stream)
+  KvBytes decode_peak;                    // rows after the prompt, or all rows in stream
+  KvBytes steady;                         // after the last selection
+  std::int64_t ghost_peak_bytes = 0;      // the probes' own, never counted as the policy's
+  std::int64_t peak_resident_tokens = 0;  // largest slots of any (layer, KV head) after a selection
+  std::int64_t peak_visible_tokens = 0;   // largest slots of any (layer, KV head) during a row
+  std::int64_t evicted_tokens = 0;        // positions dropped, summed over layers and KV heads
+  double mean_resident_tokens = 0.0;      // at the end, mean over layers and KV heads
   KvBytes peak() const { return peak_of(prefill_peak, decode_peak); }
 };
 

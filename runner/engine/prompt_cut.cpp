@@ -4,9 +4,11 @@
 
 namespace kvscope {
 
-PromptStatistics::PromptStatistics(Backend& backend, const AttentionShape& shape, const RopeTable& rope,
-                                   const HeadCache* heads, const float* qkv, const float* lse, int prompt_tokens)
-    : backend_(backend), shape_(shape), rope_(rope), job_{heads, qkv, lse, prompt_tokens, {}, nullptr} {}
+PromptStatistics::PromptStatistics(Backend& backend, const AttentionShape& shape,
+                                   const RopeTable& rope, const HeadCache* heads, const float* qkv,
+                                   const float* lse, int prompt_tokens)
+    : backend_(backend), shape_(shape), rope_(rope), job_{heads,         qkv, lse,
+                                                          prompt_tokens, {},  nullptr} {}
 
 std::span<const float> PromptStatistics::weights(const PromptNeed& need) {
   if (need.rows == PromptNeed::Rows::kNone) return {};
@@ -23,8 +25,9 @@ std::span<const float> PromptStatistics::weights(const PromptNeed& need) {
 namespace {
 
 // Mean weight over the prompt's last rows of the tokens at `positions`, group mean of one KV head.
-std::vector<float> recent_means(std::span<const float> weights, const AttentionShape& shape, int kv_head,
-                                int prompt_tokens, std::span<const std::int32_t> positions) {
+std::vector<float> recent_means(std::span<const float> weights, const AttentionShape& shape,
+                                int kv_head, int prompt_tokens,
+                                std::span<const std::int32_t> positions) {
   std::vector<float> means;
   means.reserve(positions.size());
   for (const std::int32_t position : positions) {
@@ -39,13 +42,15 @@ std::vector<float> recent_means(std::span<const float> weights, const AttentionS
 
 }  // namespace
 
-void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& rope, int layer, int n_layers,
-                int prompt_tokens, const float* qkv, PromptStatistics& statistics, std::span<const CutJob> cuts) {
+void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& rope, int layer,
+                int n_layers, int prompt_tokens, const float* qkv, PromptStatistics& statistics,
+                std::span<const CutJob> cuts) {
   std::vector<std::vector<KeptHead>> kept;
   std::vector<GatherJob> jobs;
   for (const CutJob& cut : cuts) {
-    kept.push_back(cut.policy->select_prompt({layer, n_layers, shape.n_heads, shape.n_kv_heads, prompt_tokens,
-                                              statistics.weights(cut.policy->prompt_need())}));
+    kept.push_back(
+        cut.policy->select_prompt({layer, n_layers, shape.n_heads, shape.n_kv_heads, prompt_tokens,
+                                   statistics.weights(cut.policy->prompt_need())}));
     for (int h = 0; h < shape.n_kv_heads; ++h) {
       const std::size_t index = std::size_t(layer) * shape.n_kv_heads + h;
       jobs.push_back({&cut.sequence->heads[index],

@@ -1,4 +1,5 @@
-// The prompt-end cut of one layer for one arm: statistics of the dense rows, the policy's pure selection, the gather.
+// The prompt-end cut of one layer for one arm: statistics of the dense rows, the policy's pure
+// selection, the gather.
 #pragma once
 
 #include <map>
@@ -11,8 +12,8 @@ namespace kvscope {
 // Column weights of one layer's dense prompt, computed once for every need that several arms share.
 class PromptStatistics {
  public:
-  PromptStatistics(Backend& backend, const AttentionShape& shape, const RopeTable& rope, const HeadCache* heads,
-                   const float* qkv, const float* lse, int prompt_tokens);
+  PromptStatistics(Backend& backend, const AttentionShape& shape, const RopeTable& rope,
+                   const HeadCache* heads, const float* qkv, const float* lse, int prompt_tokens);
   // [n_heads][prompt_tokens]; empty for Rows::kNone.
   std::span<const float> weights(const PromptNeed& need);
 
@@ -31,10 +32,12 @@ struct CutJob {  // one arm at one layer
   ProbeSink* probe = nullptr;  // told what went, with its recent weights
 };
 
-// Rows of the prompt that make a token's history when it is evicted at the prompt's end (policies.md 8.1, w_h).
+// Rows of the prompt that make a token's history when it is evicted at the prompt's end
+// (policies.md 8.1, w_h).
 inline constexpr int kHistoryRows = 32;
 
-void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& rope, int layer, int n_layers,
-                int prompt_tokens, const float* qkv, PromptStatistics& statistics, std::span<const CutJob> cuts);
+void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& rope, int layer,
+                int n_layers, int prompt_tokens, const float* qkv, PromptStatistics& statistics,
+                std::span<const CutJob> cuts);
 
 }  // namespace kvscope

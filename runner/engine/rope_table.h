@@ -5,8 +5,9 @@
 
 namespace kvscope {
 
-// Adjacent pairs (2i, 2i+1) turn by position · theta^(-2i/head_dim); the inverse frequency and the angle are rounded to float32, as the
-// published checkpoints' own code does (reference/README.md), cos and sin are taken in double.
+// Adjacent pairs (2i, 2i+1) turn by position · theta^(-2i/head_dim); the inverse frequency and the
+// angle are rounded to float32, as the published checkpoints' own code does (reference/README.md),
+// cos and sin are taken in double.
 RopeTable make_rope_table(int head_dim, double theta, int n_positions);
 
 }  // namespace kvscope

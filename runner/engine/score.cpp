@@ -14,27 +14,31 @@ void check(const ScoreRequest& request, std::span<const ScoreArm> arms) {
   if (request.tokens.empty()) throw UsageError("nothing to score: the text has no tokens");
   if (arms.empty()) throw UsageError("nothing to score: no policy given");
   if (request.prompt_tokens < 0 || request.prompt_tokens > int(request.tokens.size())) {
-    throw UsageError("a prompt of " + std::to_string(request.prompt_tokens) + " tokens does not fit the text of " +
-                     std::to_string(request.tokens.size()));
+    throw UsageError("a prompt of " + std::to_string(request.prompt_tokens) +
+                     " tokens does not fit the text of " + std::to_string(request.tokens.size()));
   }
   for (const ScoreArm& arm : arms) {
     if (arm.in_stream && !arm.policy->acts_in_stream() && !arm.policy->never_evicts()) {
       throw UsageError("this policy acts at the prompt's end only: give --prompt-tokens");
     }
     if (!arm.in_stream && !arm.policy->never_evicts() && request.prompt_tokens == 0) {
-      throw UsageError("this policy acts at the prompt's end and there is no prompt: give --prompt-tokens");
+      throw UsageError(
+          "this policy acts at the prompt's end and there is no prompt: give --prompt-tokens");
     }
   }
 }
 
-// Positions that stay within the trained range however long the text is: cache-relative ones that never hold the whole prompt.
+// Positions that stay within the trained range however long the text is: cache-relative ones that
+// never hold the whole prompt.
 bool bounded_positions(const ScoreArm& arm) {
-  return arm.in_stream && arm.policy->positions() != PositionMode::kAbsolute && !arm.policy->never_evicts();
+  return arm.in_stream && arm.policy->positions() != PositionMode::kAbsolute &&
+         !arm.policy->never_evicts();
 }
 
 }  // namespace
 
-std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& request, std::span<const ScoreArm> arms,
+std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& request,
+                                                         std::span<const ScoreArm> arms,
                                                          const StopRequested& stop) {
   check(request, arms);
   const int n_tokens = int(request.tokens.size());
@@ -42,21 +46,26 @@ std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& req
   const bool all_bounded = std::all_of(arms.begin(), arms.end(), bounded_positions);
   if (!all_bounded || request.compare_full) impl_->require_context(n_tokens, "score");
   impl_->cover_positions(n_tokens + 1);
-  if (request.token_major) return score_token_major(impl_->context, impl_->forward, request, arms, stop);
+  if (request.token_major)
+    return score_token_major(impl_->context, impl_->forward, request, arms, stop);
 
   std::vector<PassArm> pass_arms;
-  for (const ScoreArm& arm : arms) pass_arms.push_back({arm.policy.get(), arm.probe, arm.in_stream});
-  const PassRequest pass_request{request.tokens, request.prompt_tokens, request.compare_full, false,
-                                 request.want_residents, true};
+  for (const ScoreArm& arm : arms)
+    pass_arms.push_back({arm.policy.get(), arm.probe, arm.in_stream});
+  const PassRequest pass_request{request.tokens, request.prompt_tokens,  request.compare_full,
+                                 false,          request.want_residents, true};
   LayerPass pass(impl_->context, impl_->forward, pass_request, pass_arms);
   if (!pass.run(stop)) return std::nullopt;
 
   std::vector<ScoreArmResult> results(arms.size());
   std::vector<HiddenRows> hidden;
-  for (const PassResult& result : pass.results()) hidden.push_back({result.hidden, result.first_position});
+  for (const PassResult& result : pass.results())
+    hidden.push_back({result.hidden, result.first_position});
   const ModelConfig& c = impl_->context.model.config;
-  const std::span<const float> reference = pass.has_dense() ? pass.dense_hidden() : std::span<const float>();
-  if (!score_rows(impl_->forward, impl_->context.backend, c.d_model, c.n_vocab, request, reference, hidden, results, stop)) {
+  const std::span<const float> reference =
+      pass.has_dense() ? pass.dense_hidden() : std::span<const float>();
+  if (!score_rows(impl_->forward, impl_->context.backend, c.d_model, c.n_vocab, request, reference,
+                  hidden, results, stop)) {
     return std::nullopt;
   }
   for (std::size_t i = 0; i < arms.size(); ++i) {

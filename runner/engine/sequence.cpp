@@ -17,8 +17,9 @@ Sequence Sequence::fork() const {
   return copy;
 }
 
-void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer, const AttentionShape& shape,
-                   const RowRule& how, const RowSpan& rows, StepSlots* steps) {
+void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
+                   const AttentionShape& shape, const RowRule& how, const RowSpan& rows,
+                   StepSlots* steps) {
   const bool by_layer = how.rule.evicts() && how.rule.scope == ScanRule::Scope::kLayer;
   const int unit = by_layer ? shape.n_kv_heads : 1;
   for (int h = 0; h < shape.n_kv_heads; h += unit) {
@@ -28,7 +29,8 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer, co
     job.first_kv_head = h;
     job.n_kv_heads = unit;
     job.heads = &sequence.heads[index];
-    job.ghosts = sequence.ghosts.empty() || how.probe == nullptr ? nullptr : &sequence.ghosts[index];
+    job.ghosts =
+        sequence.ghosts.empty() || how.probe == nullptr ? nullptr : &sequence.ghosts[index];
     job.qkv = rows.qkv;
     job.qkv_stride = shape.row_floats();
     job.out = rows.out;
@@ -79,8 +81,8 @@ void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, cons
   }
 }
 
-void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape, const RowRule& how,
-               const StepSlots* steps) {
+void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape,
+               const RowRule& how, const StepSlots* steps) {
   for (int h = 0; h < shape.n_kv_heads; ++h) {
     const bool carries_state = how.rule.scope == ScanRule::Scope::kHead || h == 0;
     account.rows(first_row, {steps + std::size_t(h) * n_rows, std::size_t(n_rows)},

@@ -14,7 +14,8 @@ namespace kvscope {
 struct Sequence {
   std::vector<HeadCache> heads;   // [n_layers][n_kv_heads]
   std::vector<HeadCache> ghosts;  // the same, or empty: evicted keys, where a probe watches
-  std::vector<std::unique_ptr<PolicyState>> host;  // [n_layers][n_kv_heads] (first head of a unit), or empty: rules run as data
+  std::vector<std::unique_ptr<PolicyState>>
+      host;  // [n_layers][n_kv_heads] (first head of a unit), or empty: rules run as data
 
   Sequence fork() const;  // shares pages until one side writes; no ghosts
 };
@@ -36,15 +37,17 @@ struct RowRule {
 };
 
 // One job per selection unit of the layer. steps: [n_kv_heads][n_rows].
-void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer, const AttentionShape& shape,
-                   const RowRule& how, const RowSpan& rows, StepSlots* steps);
+void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
+                   const AttentionShape& shape, const RowRule& how, const RowSpan& rows,
+                   StepSlots* steps);
 
-// Puts a layer's per-slot state into what `rule` starts from: zeros, or what the prompt kept (one entry per KV head, or none).
+// Puts a layer's per-slot state into what `rule` starts from: zeros, or what the prompt kept (one
+// entry per KV head, or none).
 void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, const RowRule& how,
                 std::span<const KeptHead> kept);
 
 // Credits a layer's steps to the arm's account.
-void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape, const RowRule& how,
-               const StepSlots* steps);
+void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape,
+               const RowRule& how, const StepSlots* steps);
 
 }  // namespace kvscope

@@ -19,7 +19,8 @@ std::span<const float> StepBatch::run(std::span<const StepRow> rows) {
     jobs_.clear();
     for (int i = 0; i < n; ++i) {
       add_scan_jobs(jobs_, *rows[i].sequence, layer, shape, rows[i].how,
-                    {qkv_.data() + i * shape.row_floats(), attention_.data() + i * d_attention, 1, rows[i].position},
+                    {qkv_.data() + i * shape.row_floats(), attention_.data() + i * d_attention, 1,
+                     rows[i].position},
                     steps_.data() + std::size_t(i) * shape.n_kv_heads);
     }
     context_.backend.scan(shape, context_.rope, jobs_);

@@ -1,4 +1,5 @@
-// One token of each of many sequences through all layers: the decode step. Rows of all arms share one read of the weights.
+// One token of each of many sequences through all layers: the decode step. Rows of all arms share
+// one read of the weights.
 #pragma once
 
 #include <span>
@@ -13,7 +14,7 @@ struct StepRow {
   RowRule how;
   std::int32_t token = 0;
   int position = 0;
-  Account* account = nullptr;   // optional
+  Account* account = nullptr;  // optional
   std::size_t account_row = 0;
 };
 
@@ -21,7 +22,8 @@ class StepBatch {
  public:
   StepBatch(EngineContext& context, Forward& forward) : context_(context), forward_(forward) {}
 
-  // Advances every row by its token. Returns the hidden states [rows][d_model], valid until the next call.
+  // Advances every row by its token. Returns the hidden states [rows][d_model], valid until the
+  // next call.
   std::span<const float> run(std::span<const StepRow> rows);
 
  private:

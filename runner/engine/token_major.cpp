@@ -18,8 +18,8 @@ struct ArmState {
 };
 
 // Empty caches with the rule's state started, or the prompt done the way the arm asks.
-bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& request, const ScoreArm& arm, ArmState& state,
-               const StopRequested& stop) {
+bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& request,
+               const ScoreArm& arm, ArmState& state, const StopRequested& stop) {
   const AttentionShape shape = context.model.attention_shape();
   state.how = after_rule(*arm.policy, arm.probe);
   state.account = Account(context.model.page_shape());
@@ -32,14 +32,16 @@ bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& req
     }
     for (int layer = 0; layer < context.model.config.n_layers; ++layer) {
       for (int h = 0; h < shape.n_kv_heads && !state.sequence.host.empty(); ++h) {
-        state.sequence.host[std::size_t(layer) * shape.n_kv_heads + h] = arm.policy->make_state({layer, h}, {});
+        state.sequence.host[std::size_t(layer) * shape.n_kv_heads + h] =
+            arm.policy->make_state({layer, h}, {});
       }
       start_rule(state.sequence, layer, shape, state.how, {});
     }
     return true;
   }
   const PassArm pass_arm{arm.policy.get(), arm.probe, false};
-  const PassRequest prompt{request.tokens.first(request.prompt_tokens), request.prompt_tokens, false, true, false, true};
+  const PassRequest prompt{
+      request.tokens.first(request.prompt_tokens), request.prompt_tokens, false, true, false, true};
   LayerPass pass(context, forward, prompt, {&pass_arm, 1});
   if (!pass.run(stop)) return false;
   PassResult& result = pass.results()[0];
@@ -57,7 +59,8 @@ bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& req
 
 }  // namespace
 
-std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& context, Forward& forward,
+std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& context,
+                                                             Forward& forward,
                                                              const ScoreRequest& request,
                                                              std::span<const ScoreArm> arms,
                                                              const StopRequested& stop) {
@@ -76,7 +79,8 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
     for (ArmState& state : states) {
       const int done = state.first + int(state.hidden.size() / c.d_model);
       if (t < done) continue;
-      rows.push_back({&state.sequence, state.how, request.tokens[t], t, &state.account, std::size_t(t - state.first)});
+      rows.push_back({&state.sequence, state.how, request.tokens[t], t, &state.account,
+                      std::size_t(t - state.first)});
       fed.push_back(&state);
     }
     if (rows.empty()) continue;
@@ -92,19 +96,22 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
   std::vector<ScoreArmResult> results(arms.size());
   std::vector<HiddenRows> hidden;
   for (const ArmState& state : states) hidden.push_back({state.hidden, state.first});
-  if (!score_rows(forward, context.backend, c.d_model, c.n_vocab, request, reference.dense_hidden(), hidden, results, stop)) {
+  if (!score_rows(forward, context.backend, c.d_model, c.n_vocab, request, reference.dense_hidden(),
+                  hidden, results, stop)) {
     return std::nullopt;
   }
   for (std::size_t i = 0; i < arms.size(); ++i) {
     ArmState& state = states[i];
     if (request.want_residents) {
-      for (const HeadCache& head : state.sequence.heads) results[i].resident_positions.push_back(head.sorted_positions());
+      for (const HeadCache& head : state.sequence.heads)
+        results[i].resident_positions.push_back(head.sorted_positions());
     }
     std::int64_t ghost_bytes = 0;
     for (const HeadCache& head : state.sequence.ghosts) ghost_bytes += head.physical_bytes();
     state.account.ghosts(ghost_bytes);
     results[i].mode = state.mode;
-    results[i].ledger = state.account.finish(state.prefill_rows, c.n_layers * c.n_kv_heads, n_tokens);
+    results[i].ledger =
+        state.account.finish(state.prefill_rows, c.n_layers * c.n_kv_heads, n_tokens);
   }
   return results;
 }

@@ -17,7 +17,8 @@ struct LogitBlock {
   std::vector<float> logits;  // [n][n_vocab]
   std::vector<double> lse;    // [n]
 
-  void compute(Forward& forward, Backend& backend, std::span<const float> x, int n, int d_model, int n_vocab) {
+  void compute(Forward& forward, Backend& backend, std::span<const float> x, int n, int d_model,
+               int n_vocab) {
     logits.resize(std::size_t(n) * n_vocab);
     lse.resize(n);
     forward.logits(x.first(std::size_t(n) * d_model), n, logits);
@@ -28,7 +29,8 @@ struct LogitBlock {
   }
 };
 
-std::vector<std::pair<std::int32_t, float>> likeliest(std::span<const float> logits, double lse, int n) {
+std::vector<std::pair<std::int32_t, float>> likeliest(std::span<const float> logits, double lse,
+                                                      int n) {
   std::vector<std::int32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
   n = std::min<int>(n, int(ids.size()));
@@ -52,8 +54,9 @@ void prepare(ScoreArmResult& result, const ScoreRequest& request) {
 
 }  // namespace
 
-bool score_rows(Forward& forward, Backend& backend, int d_model, int n_vocab, const ScoreRequest& request,
-                std::span<const float> reference, std::span<const HiddenRows> arms, std::span<ScoreArmResult> results,
+bool score_rows(Forward& forward, Backend& backend, int d_model, int n_vocab,
+                const ScoreRequest& request, std::span<const float> reference,
+                std::span<const HiddenRows> arms, std::span<ScoreArmResult> results,
                 const std::function<bool()>& stop) {
   const int n_tokens = int(request.tokens.size());
   const int reference_rows = int(reference.size() / d_model);
@@ -63,7 +66,8 @@ bool score_rows(Forward& forward, Backend& backend, int d_model, int n_vocab, co
   LogitBlock full;
   LogitBlock own;
 
-  const auto record = [&](ScoreArmResult& result, int t, std::span<const float> logits, double lse) {
+  const auto record = [&](ScoreArmResult& result, int t, std::span<const float> logits,
+                          double lse) {
     if (!std::isfinite(lse)) {
       if (result.error.empty()) result.error = "non-finite logits after token " + std::to_string(t);
       return;
@@ -84,12 +88,15 @@ bool score_rows(Forward& forward, Backend& backend, int d_model, int n_vocab, co
           return first < arm.first_position || arm.x.data() == reference.data();
         });
     if (needs_reference && first < reference_rows) {
-      full.compute(forward, backend, reference.subspan(std::size_t(first) * d_model), n, d_model, n_vocab);
+      full.compute(forward, backend, reference.subspan(std::size_t(first) * d_model), n, d_model,
+                   n_vocab);
     }
     for (std::size_t i = 0; i < arms.size(); ++i) {
-      const bool is_reference = first < arms[i].first_position || arms[i].x.data() == reference.data();
+      const bool is_reference =
+          first < arms[i].first_position || arms[i].x.data() == reference.data();
       if (!is_reference) {
-        own.compute(forward, backend, arms[i].x.subspan(std::size_t(first - arms[i].first_position) * d_model), n,
+        own.compute(forward, backend,
+                    arms[i].x.subspan(std::size_t(first - arms[i].first_position) * d_model), n,
                     d_model, n_vocab);
       }
       const LogitBlock& block = is_reference ? full : own;
@@ -97,9 +104,10 @@ bool score_rows(Forward& forward, Backend& backend, int d_model, int n_vocab, co
         const int t = first + r;
         record(results[i], t, block.row(r, n_vocab), block.lse[r]);
         if (!request.compare_full) continue;
-        const LogitComparison comparison =
-            is_reference ? LogitComparison{}
-                         : compare_logits(full.row(r, n_vocab), full.lse[r], own.row(r, n_vocab), own.lse[r]);
+        const LogitComparison comparison = is_reference
+                                               ? LogitComparison{}
+                                               : compare_logits(full.row(r, n_vocab), full.lse[r],
+                                                                own.row(r, n_vocab), own.lse[r]);
         results[i].kl_full_nats[t] = float(comparison.kl_full_to_arm_nats);
         results[i].top1_agrees[t] = comparison.top1_agrees ? 1 : 0;
       }

@@ -12,12 +12,12 @@
 namespace kvscope {
 
 struct LayerWeights {
-  std::vector<float> attention_norm;         // [d_model]
-  std::unique_ptr<PackedMatrix> qkv;         // [(n_heads + 2 n_kv_heads) * head_dim][d_model]
-  std::unique_ptr<PackedMatrix> output;      // [d_model][n_heads * head_dim]
-  std::vector<float> mlp_norm;               // [d_model]
-  std::unique_ptr<PackedMatrix> gate_up;     // [2 * d_ff][d_model]
-  std::unique_ptr<PackedMatrix> down;        // [d_model][d_ff]
+  std::vector<float> attention_norm;      // [d_model]
+  std::unique_ptr<PackedMatrix> qkv;      // [(n_heads + 2 n_kv_heads) * head_dim][d_model]
+  std::unique_ptr<PackedMatrix> output;   // [d_model][n_heads * head_dim]
+  std::vector<float> mlp_norm;            // [d_model]
+  std::unique_ptr<PackedMatrix> gate_up;  // [2 * d_ff][d_model]
+  std::unique_ptr<PackedMatrix> down;     // [d_model][d_ff]
 };
 
 struct Model {
@@ -27,10 +27,12 @@ struct Model {
   std::string weights_sha256;    // of the file
   std::unique_ptr<EmbeddingTable> embedding;
   std::vector<LayerWeights> layers;
-  std::vector<float> final_norm;             // [d_model]
-  std::unique_ptr<PackedMatrix> head;        // [n_vocab][d_model]
+  std::vector<float> final_norm;       // [d_model]
+  std::unique_ptr<PackedMatrix> head;  // [n_vocab][d_model]
 
-  AttentionShape attention_shape() const { return {config.n_heads, config.n_kv_heads, config.head_dim}; }
+  AttentionShape attention_shape() const {
+    return {config.n_heads, config.n_kv_heads, config.head_dim};
+  }
   PageShape page_shape() const { return {config.head_dim, kv_dtype, true}; }
   // Bytes of keys and values that one token holds in all layers (46,080 for SmolLM2-135M in f32).
   std::int64_t kv_bytes_per_token() const;

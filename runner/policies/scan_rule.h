@@ -1,13 +1,15 @@
-// A policy's in-stream rule as data, so that a backend can run it inside its scan and decode kernels with no call per
-// token (architecture.md §5). The same rule exists as plain host code (PolicyState); tests hold both to the same bits.
+// A policy's in-stream rule as data, so that a backend can run it inside its scan and decode
+// kernels with no call per token (architecture.md §5). The same rule exists as plain host code
+// (PolicyState); tests hold both to the same bits.
 #pragma once
 
 #include <cstdint>
 
 namespace kvscope {
 
-// After a row attended over its visible slots: update the statistic of every visible slot, then evict victims until at most
-// budget_tokens remain (every `chunk` rows). Ties leave the older token out (newer wins, policies.md 1.4); NaN leaves first.
+// After a row attended over its visible slots: update the statistic of every visible slot, then
+// evict victims until at most budget_tokens remain (every `chunk` rows). Ties leave the older token
+// out (newer wins, policies.md 1.4); NaN leaves first.
 struct ScanRule {
   enum class Statistic : std::uint8_t {
     kNone,
@@ -19,7 +21,8 @@ struct ScanRule {
   enum class Victim : std::uint8_t {
     kLowest,    // lowest score
     kOldest,    // smallest original position
-    kPriority,  // smallest static priority smix(smix(seed ^ smix(layer << 32 | kv_head)) ^ position), policies.md 2.5
+    kPriority,  // smallest static priority smix(smix(seed ^ smix(layer << 32 | kv_head)) ^
+                // position), policies.md 2.5
   };
   enum class Scope : std::uint8_t {
     kHead,   // one set per KV head; a = mean over the group's query heads
@@ -30,9 +33,10 @@ struct ScanRule {
   Victim victim = Victim::kOldest;
   Scope scope = Scope::kHead;
   float decay = 1.0F;
-  int budget_tokens = 0;     // resident tokens per (layer, KV head) after a selection; 0 = never evicts
-  int sinks = 0;             // original positions < sinks are protected
-  int recent = 0;            // the newest `recent` tokens are protected
+  int budget_tokens =
+      0;           // resident tokens per (layer, KV head) after a selection; 0 = never evicts
+  int sinks = 0;   // original positions < sinks are protected
+  int recent = 0;  // the newest `recent` tokens are protected
   bool protect_last = true;  // the newest token is protected
   std::uint64_t seed = 0;    // for kPriority
 

@@ -1,4 +1,5 @@
-// CPU attention: one arithmetic for dense, scan and decode rows (architecture.md §3). See page_kernels.h.
+// CPU attention: one arithmetic for dense, scan and decode rows (architecture.md §3). See
+// page_kernels.h.
 #pragma once
 
 #include <span>
@@ -8,9 +9,13 @@
 
 namespace kvscope::cpu {
 
-void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope, const DenseJob& job);
-void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope, const ColumnWeightsJob& job);
-void gather(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope, std::span<const GatherJob> jobs);
-void scan(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope, std::span<const ScanJob> jobs);
+void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+                  const DenseJob& job);
+void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+                    const ColumnWeightsJob& job);
+void gather(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+            std::span<const GatherJob> jobs);
+void scan(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+          std::span<const ScanJob> jobs);
 
 }  // namespace kvscope::cpu

@@ -11,13 +11,16 @@ namespace kvscope::cpu {
 
 namespace {
 
-// Rows a task advances together over each page: 8 rows × a group of 3 heads keep queries, outputs and a page within 32 KiB.
+// Rows a task advances together over each page: 8 rows × a group of 3 heads keep queries, outputs
+// and a page within 32 KiB.
 constexpr int kTileRows = 8;
 
 struct RowLayout {  // of one row of raw projections
   const AttentionShape& shape;
   std::size_t query(int head) const { return std::size_t(head) * shape.head_dim; }
-  std::size_t key(int kv_head) const { return std::size_t(shape.n_heads + kv_head) * shape.head_dim; }
+  std::size_t key(int kv_head) const {
+    return std::size_t(shape.n_heads + kv_head) * shape.head_dim;
+  }
   std::size_t value(int kv_head) const {
     return std::size_t(shape.n_heads + shape.n_kv_heads + kv_head) * shape.head_dim;
   }
@@ -25,8 +28,8 @@ struct RowLayout {  // of one row of raw projections
 
 float query_scale(const AttentionShape& shape) { return 1.0F / std::sqrt(float(shape.head_dim)); }
 
-void attend_tile(const AttentionShape& shape, const RopeTable& rope, const DenseJob& job, int kv_head,
-                 int begin, int end, int slots_before) {
+void attend_tile(const AttentionShape& shape, const RopeTable& rope, const DenseJob& job,
+                 int kv_head, int begin, int end, int slots_before) {
   const RowLayout layout{shape};
   const int d = shape.head_dim;
   const int group = shape.group();
@@ -37,8 +40,8 @@ void attend_tile(const AttentionShape& shape, const RopeTable& rope, const Dense
     for (int g = 0; g < group; ++g) {
       const std::size_t i = std::size_t(r - begin) * group + g;
       const int head = kv_head * group + g;
-      rotate_row(rope, job.qkv + r * shape.row_floats() + layout.query(head), job.first_position + r,
-                 query_scale(shape), q.data() + i * d);
+      rotate_row(rope, job.qkv + r * shape.row_floats() + layout.query(head),
+                 job.first_position + r, query_scale(shape), q.data() + i * d);
       states[i].q = q.data() + i * d;
       states[i].out = job.out + r * out_stride + std::size_t(head) * d;
       std::fill_n(states[i].out, d, 0.0F);
@@ -54,7 +57,8 @@ void attend_tile(const AttentionShape& shape, const RopeTable& rope, const Dense
     const int visible = slots_before + r + 1;
     const std::span<QueryState> row(states.data() + std::size_t(r - begin) * group, group);
     for (int page = full_pages; page * kPageSlots < visible; ++page) {
-      attend_page(row, page_view(cache, page, std::min(kPageSlots, visible - page * kPageSlots)), d);
+      attend_page(row, page_view(cache, page, std::min(kPageSlots, visible - page * kPageSlots)),
+                  d);
     }
     for (int g = 0; g < group; ++g) {
       scale_row(row[g].out, d, 1.0F / row[g].sum);
@@ -68,7 +72,8 @@ void attend_tile(const AttentionShape& shape, const RopeTable& rope, const Dense
 
 }  // namespace
 
-void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope, const DenseJob& job) {
+void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+                  const DenseJob& job) {
   const RowLayout layout{shape};
   const int slots_before = job.heads[0].n_slots();
   pool.parallel_for(shape.n_kv_heads, [&](std::size_t h, int) {
@@ -94,13 +99,14 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
   const RowLayout layout{shape};
   const int d = shape.head_dim;
   const int group = shape.group();
-  const int first = job.need.rows == PromptNeed::Rows::kLast ? std::max(0, job.n_rows - job.need.last_rows) : 0;
+  const int first =
+      job.need.rows == PromptNeed::Rows::kLast ? std::max(0, job.n_rows - job.need.last_rows) : 0;
   const int n_used = job.n_rows - first;
   std::vector<float> q(std::size_t(n_used) * shape.n_heads * d);  // [n_used][n_heads][head_dim]
   pool.parallel_for(n_used, [&](std::size_t r, int) {
     for (int head = 0; head < shape.n_heads; ++head) {
-      rotate_row(rope, job.qkv + (first + r) * shape.row_floats() + layout.query(head), first + int(r),
-                 query_scale(shape), q.data() + (r * shape.n_heads + head) * d);
+      rotate_row(rope, job.qkv + (first + r) * shape.row_floats() + layout.query(head),
+                 first + int(r), query_scale(shape), q.data() + (r * shape.n_heads + head) * d);
     }
   });
   std::vector<float> row_weight(n_used);
@@ -127,8 +133,8 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
       page_logits(states, page_view(job.heads[kv_head], page, live), d);
       for (int g = 0; g < group; ++g) {
         accumulate_weights({states[g].logits, std::size_t(live)},
-                           job.lse[std::size_t(kv_head * group + g) * job.n_rows + u], row_weight[u - first],
-                           sums.data() + std::size_t(g) * kPageSlots);
+                           job.lse[std::size_t(kv_head * group + g) * job.n_rows + u],
+                           row_weight[u - first], sums.data() + std::size_t(g) * kPageSlots);
       }
     }
     for (int g = 0; g < group; ++g) {

@@ -1,5 +1,6 @@
-// The scan: row after row of one selection unit, with the policy's rule run in place (policies.md 1.2: append, attend, observe,
-// select, evict). A decode step is a scan of one row. The same code runs the rule as data and the rule as a host callback.
+// The scan: row after row of one selection unit, with the policy's rule run in place
+// (policies.md 1.2: append, attend, observe, select, evict). A decode step is a scan of one row.
+// The same code runs the rule as data and the rule as a host callback.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -56,7 +57,8 @@ class UnitScan {
     const int slot = head.append_slot(position(r), use);
     if (use.rank) head.rank[slot] = slot;  // the newest has the highest rank
     if (use.priority) {
-      head.priority[slot] = token_priority(job_.rule.seed, job_.layer, job_.first_kv_head, position(r));
+      head.priority[slot] =
+          token_priority(job_.rule.seed, job_.layer, job_.first_kv_head, position(r));
     }
     const int kv_head = job_.first_kv_head + h;
     const float* k = row(r) + std::size_t(shape_.n_heads + kv_head) * d_;
@@ -86,21 +88,23 @@ class UnitScan {
       PageView view = page_view(head, page, std::min(kPageSlots, n_slots_ - first));
       if (job_.positions == PositionMode::kCacheRelative) {
         rotated_.resize(std::size_t(d_) * kPageSlots);
-        rotate_page(view.keys, view.key_dtype, d_, rope_.cos.data(), rope_.sin.data(), rope_.n_positions,
-                    head.rank.data() + first, view.live, rotated_.data());
+        rotate_page(view.keys, view.key_dtype, d_, rope_.cos.data(), rope_.sin.data(),
+                    rope_.n_positions, head.rank.data() + first, view.live, rotated_.data());
         view.keys = reinterpret_cast<const std::byte*>(rotated_.data());
         view.key_dtype = DType::kF32;
       }
       if (wants_logits) {
-        for (int g = 0; g < group_; ++g) states_[g].logits = logits_.data() + std::size_t(g) * n_slots_ + first;
+        for (int g = 0; g < group_; ++g)
+          states_[g].logits = logits_.data() + std::size_t(g) * n_slots_ + first;
       }
       attend_page(states_, view, d_);
     }
     for (int g = 0; g < group_; ++g) {
       scale_row(states_[g].out, d_, 1.0F / states_[g].sum);
       if (observes_) {
-        probabilities({logits_.data() + std::size_t(g) * n_slots_, std::size_t(n_slots_)}, states_[g].max,
-                      states_[g].sum, probabilities_.data() + std::size_t(h * group_ + g) * n_slots_);
+        probabilities({logits_.data() + std::size_t(g) * n_slots_, std::size_t(n_slots_)},
+                      states_[g].max, states_[g].sum,
+                      probabilities_.data() + std::size_t(h * group_ + g) * n_slots_);
       }
     }
     if (job_.probe != nullptr) show_probe(h, kv_head, r);
@@ -119,11 +123,15 @@ class UnitScan {
       page_logits(states_, page_view(ghosts, page, std::min(kPageSlots, n_ghosts - first)), d_);
     }
     for (int g = 0; g < group_; ++g) {
-      job_.probe->attention_row({job_.layer, kv_head, g, position(r),
-                                 {logits_.data() + std::size_t(g) * n_slots_, std::size_t(n_slots_)},
-                                 job_.heads[h].positions(),
-                                 {ghost_logits_.data() + std::size_t(g) * n_ghosts, std::size_t(n_ghosts)},
-                                 ghosts.positions()});
+      job_.probe->attention_row(
+          {job_.layer,
+           kv_head,
+           g,
+           position(r),
+           {logits_.data() + std::size_t(g) * n_slots_, std::size_t(n_slots_)},
+           job_.heads[h].positions(),
+           {ghost_logits_.data() + std::size_t(g) * n_ghosts, std::size_t(n_ghosts)},
+           ghosts.positions()});
     }
   }
 
@@ -144,7 +152,8 @@ class UnitScan {
       choose_victims(job_.rule, position(r), job_.heads[0], victims_);
     }
     if (victims_.empty()) return;
-    // Highest slot first, so that what moves into a hole is never itself a victim; the rule and the host code agree on the order.
+    // Highest slot first, so that what moves into a hole is never itself a victim; the rule and the
+    // host code agree on the order.
     std::sort(victims_.begin(), victims_.end(), std::greater<>());
     for (int h = 0; h < job_.n_kv_heads; ++h) {
       HeadCache& head = job_.heads[h];
@@ -152,7 +161,8 @@ class UnitScan {
       for (const int slot : victims_) {
         if (job_.ghosts != nullptr) append_ghost(job_.ghosts[h], head, slot);
         if (job_.probe != nullptr) {
-          job_.probe->evicted(job_.layer, job_.first_kv_head + h, head.positions()[slot], slot, head.n_slots() - 1);
+          job_.probe->evicted(job_.layer, job_.first_kv_head + h, head.positions()[slot], slot,
+                              head.n_slots() - 1);
         }
         head.remove_slot(slot);
       }
@@ -219,20 +229,21 @@ class UnitScan {
   const int group_;
   HeadCache::StateInUse use_;
   bool observes_ = false;
-  int n_slots_ = 0;                    // visible in this row
-  std::vector<float> q_;               // [group][head_dim]
-  std::vector<QueryState> states_;     // [group]
-  std::vector<float> logits_;          // [group][n_slots]
-  std::vector<float> ghost_logits_;    // [group][n_ghosts]
-  std::vector<float> probabilities_;   // [n_kv_heads * group][n_slots]
-  std::vector<float> rotated_;         // [head_dim][kPageSlots]
+  int n_slots_ = 0;                   // visible in this row
+  std::vector<float> q_;              // [group][head_dim]
+  std::vector<QueryState> states_;    // [group]
+  std::vector<float> logits_;         // [group][n_slots]
+  std::vector<float> ghost_logits_;   // [group][n_ghosts]
+  std::vector<float> probabilities_;  // [n_kv_heads * group][n_slots]
+  std::vector<float> rotated_;        // [head_dim][kPageSlots]
   std::vector<int> victims_;
   std::vector<std::int32_t> old_slot_of_;
 };
 
 }  // namespace
 
-void scan(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope, std::span<const ScanJob> jobs) {
+void scan(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+          std::span<const ScanJob> jobs) {
   pool.parallel_for(jobs.size(), [&](std::size_t i, int) { UnitScan(shape, rope, jobs[i]).run(); });
 }
 

@@ -8,9 +8,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runner/backend/cpu/page_kernels.cpp"
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-#include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace kvscope::cpu::HWY_NAMESPACE {
@@ -67,7 +67,8 @@ HWY_INLINE void logits_of(QueryState* const* queries, const std::byte* page, int
 
 HWY_INLINE float exp_one(float x) { return hn::GetLane(hn::Exp(Tag(), hn::Set(Tag(), x))); }
 
-// Softmax weights of one page into p (zero beyond live); returns the factor for what was accumulated before.
+// Softmax weights of one page into p (zero beyond live); returns the factor for what was
+// accumulated before.
 HWY_INLINE float weigh_page(QueryState& state, const float* z, int live, float* p) {
   const Tag d;
   const IntTag di;
@@ -99,8 +100,8 @@ HWY_INLINE float weigh_page(QueryState& state, const float* z, int live, float* 
 }
 
 template <typename Value, int kQueries>
-HWY_INLINE void add_values(QueryState* const* queries, const std::byte* page, int head_dim, int live,
-                           const float (*p)[kPageSlots], const float* keep) {
+HWY_INLINE void add_values(QueryState* const* queries, const std::byte* page, int head_dim,
+                           int live, const float (*p)[kPageSlots], const float* keep) {
   const auto* values = reinterpret_cast<const typename Value::Element*>(page);
   const Tag d;
   int begin = 0;
@@ -108,7 +109,8 @@ HWY_INLINE void add_values(QueryState* const* queries, const std::byte* page, in
     Vec acc[kQueries][kChunkVectors];
     for (int n = 0; n < kQueries; ++n) {
       for (int v = 0; v < kChunkVectors; ++v) {
-        acc[n][v] = hn::Mul(hn::LoadU(d, queries[n]->out + begin + v * kLanes), hn::Set(d, keep[n]));
+        acc[n][v] =
+            hn::Mul(hn::LoadU(d, queries[n]->out + begin + v * kLanes), hn::Set(d, keep[n]));
       }
     }
     for (int j = 0; j < live; ++j) {
@@ -122,7 +124,8 @@ HWY_INLINE void add_values(QueryState* const* queries, const std::byte* page, in
       }
     }
     for (int n = 0; n < kQueries; ++n) {
-      for (int v = 0; v < kChunkVectors; ++v) hn::StoreU(acc[n][v], d, queries[n]->out + begin + v * kLanes);
+      for (int v = 0; v < kChunkVectors; ++v)
+        hn::StoreU(acc[n][v], d, queries[n]->out + begin + v * kLanes);
     }
   }
   // Head sizes that are no multiple of the chunk, one vector or element at a time.
@@ -164,25 +167,38 @@ void attend(std::span<QueryState> queries, const PageView& page, int head_dim) {
     const std::size_t n = std::min<std::size_t>(4, queries.size() - i);
     for (std::size_t k = 0; k < n; ++k) group[k] = &queries[i + k];
     switch (n) {
-      case 4: attend_some<Key, Value, 4>(group, page, head_dim); break;
-      case 3: attend_some<Key, Value, 3>(group, page, head_dim); break;
-      case 2: attend_some<Key, Value, 2>(group, page, head_dim); break;
-      default: attend_some<Key, Value, 1>(group, page, head_dim); break;
+      case 4:
+        attend_some<Key, Value, 4>(group, page, head_dim);
+        break;
+      case 3:
+        attend_some<Key, Value, 3>(group, page, head_dim);
+        break;
+      case 2:
+        attend_some<Key, Value, 2>(group, page, head_dim);
+        break;
+      default:
+        attend_some<Key, Value, 1>(group, page, head_dim);
+        break;
     }
     i += n;
   }
 }
 
-// Keys and values have one type, except that keys rotated at read (cache-relative positions) are float32.
+// Keys and values have one type, except that keys rotated at read (cache-relative positions) are
+// float32.
 void AttendPage(std::span<QueryState> queries, const PageView& page, int head_dim) {
   const bool wide_keys = page.key_dtype == DType::kF32;
   switch (page.value_dtype) {
-    case DType::kF32: attend<F32, F32>(queries, page, head_dim); break;
+    case DType::kF32:
+      attend<F32, F32>(queries, page, head_dim);
+      break;
     case DType::kBF16:
-      wide_keys ? attend<F32, BF16>(queries, page, head_dim) : attend<BF16, BF16>(queries, page, head_dim);
+      wide_keys ? attend<F32, BF16>(queries, page, head_dim)
+                : attend<BF16, BF16>(queries, page, head_dim);
       break;
     case DType::kF16:
-      wide_keys ? attend<F32, F16>(queries, page, head_dim) : attend<F16, F16>(queries, page, head_dim);
+      wide_keys ? attend<F32, F16>(queries, page, head_dim)
+                : attend<F16, F16>(queries, page, head_dim);
       break;
   }
 }
@@ -195,10 +211,18 @@ void logits_all(std::span<QueryState> queries, const PageView& page, int head_di
     const std::size_t n = std::min<std::size_t>(4, queries.size() - i);
     for (std::size_t k = 0; k < n; ++k) group[k] = &queries[i + k];
     switch (n) {
-      case 4: logits_of<Key, 4>(group, page.keys, head_dim, z); break;
-      case 3: logits_of<Key, 3>(group, page.keys, head_dim, z); break;
-      case 2: logits_of<Key, 2>(group, page.keys, head_dim, z); break;
-      default: logits_of<Key, 1>(group, page.keys, head_dim, z); break;
+      case 4:
+        logits_of<Key, 4>(group, page.keys, head_dim, z);
+        break;
+      case 3:
+        logits_of<Key, 3>(group, page.keys, head_dim, z);
+        break;
+      case 2:
+        logits_of<Key, 2>(group, page.keys, head_dim, z);
+        break;
+      default:
+        logits_of<Key, 1>(group, page.keys, head_dim, z);
+        break;
     }
     for (std::size_t k = 0; k < n; ++k) std::copy_n(z[k], page.live, group[k]->logits);
     i += n;
@@ -207,13 +231,20 @@ void logits_all(std::span<QueryState> queries, const PageView& page, int head_di
 
 void PageLogits(std::span<QueryState> queries, const PageView& page, int head_dim) {
   switch (page.key_dtype) {
-    case DType::kF32: logits_all<F32>(queries, page, head_dim); break;
-    case DType::kBF16: logits_all<BF16>(queries, page, head_dim); break;
-    case DType::kF16: logits_all<F16>(queries, page, head_dim); break;
+    case DType::kF32:
+      logits_all<F32>(queries, page, head_dim);
+      break;
+    case DType::kBF16:
+      logits_all<BF16>(queries, page, head_dim);
+      break;
+    case DType::kF16:
+      logits_all<F16>(queries, page, head_dim);
+      break;
   }
 }
 
-// exp of every logit minus shift; full vectors, then one padded vector, so that an element's bits do not depend on its place.
+// exp of every logit minus shift; full vectors, then one padded vector, so that an element's bits
+// do not depend on its place.
 template <typename Store>
 HWY_INLINE void for_each_weight(std::span<const float> logits, float shift, const Store& store) {
   const Tag d;
@@ -269,8 +300,8 @@ void ScaleRow(float* x, int n, float s) {
 }
 
 template <typename Key>
-void rotate(const std::byte* page, int head_dim, const float* cos, const float* sin, int n_positions,
-            const int* ranks, float* out) {
+void rotate(const std::byte* page, int head_dim, const float* cos, const float* sin,
+            int n_positions, const int* ranks, float* out) {
   const auto* keys = reinterpret_cast<const typename Key::Element*>(page);
   const Tag d;
   const IntTag di;
@@ -282,19 +313,26 @@ void rotate(const std::byte* page, int head_dim, const float* cos, const float* 
       const Vec x = Key::load(keys + 2 * i * kPageSlots + v * kLanes);
       const Vec y = Key::load(keys + (2 * i + 1) * kPageSlots + v * kLanes);
       hn::StoreU(hn::Sub(hn::Mul(x, c), hn::Mul(y, s)), d, out + 2 * i * kPageSlots + v * kLanes);
-      hn::StoreU(hn::Add(hn::Mul(x, s), hn::Mul(y, c)), d, out + (2 * i + 1) * kPageSlots + v * kLanes);
+      hn::StoreU(hn::Add(hn::Mul(x, s), hn::Mul(y, c)), d,
+                 out + (2 * i + 1) * kPageSlots + v * kLanes);
     }
   }
 }
 
-void RotatePage(const std::byte* keys, DType dtype, int head_dim, const float* cos, const float* sin,
-                int n_positions, const int* ranks, int live, float* out) {
+void RotatePage(const std::byte* keys, DType dtype, int head_dim, const float* cos,
+                const float* sin, int n_positions, const int* ranks, int live, float* out) {
   HWY_ALIGN int padded[kPageSlots] = {};
   std::copy_n(ranks, live, padded);
   switch (dtype) {
-    case DType::kF32: rotate<F32>(keys, head_dim, cos, sin, n_positions, padded, out); break;
-    case DType::kBF16: rotate<BF16>(keys, head_dim, cos, sin, n_positions, padded, out); break;
-    case DType::kF16: rotate<F16>(keys, head_dim, cos, sin, n_positions, padded, out); break;
+    case DType::kF32:
+      rotate<F32>(keys, head_dim, cos, sin, n_positions, padded, out);
+      break;
+    case DType::kBF16:
+      rotate<BF16>(keys, head_dim, cos, sin, n_positions, padded, out);
+      break;
+    case DType::kF16:
+      rotate<F16>(keys, head_dim, cos, sin, n_positions, padded, out);
+      break;
   }
 }
 
@@ -327,8 +365,8 @@ void accumulate_weights(std::span<const float> logits, float lse, float weight, 
   HWY_DYNAMIC_DISPATCH(AccumulateWeights)(logits, lse, weight, acc);
 }
 void scale_row(float* x, int n, float s) { HWY_DYNAMIC_DISPATCH(ScaleRow)(x, n, s); }
-void rotate_page(const std::byte* keys, DType dtype, int head_dim, const float* cos, const float* sin,
-                 int n_positions, const int* ranks, int live, float* out) {
+void rotate_page(const std::byte* keys, DType dtype, int head_dim, const float* cos,
+                 const float* sin, int n_positions, const int* ranks, int live, float* out) {
   HWY_DYNAMIC_DISPATCH(RotatePage)(keys, dtype, head_dim, cos, sin, n_positions, ranks, live, out);
 }
 std::string vector_target() { return HWY_DYNAMIC_DISPATCH(PageTargetName)(); }

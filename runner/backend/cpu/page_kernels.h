@@ -1,8 +1,10 @@
-// The one attention arithmetic (architecture.md §3): pages of 32 keys in slot order. Per page and query head:
-//   z_j = Σ_i q_i k_ij      one fused multiply-add chain over i, so a logit's bits do not depend on the vector width
-//   m'  = max(m, max_j z_j); p_j = exp(z_j − m'); l = l·exp(m − m') + Σ_j p_j; o = o·exp(m − m') + Σ_j p_j v_j  (j in slot order)
-// Dense, scan and decode rows all go through it, one query at a time or many: a query's bits never depend on the others.
-// Vector width is chosen at run time (Highway, SSE4 to AVX-512).
+// The one attention arithmetic (architecture.md §3): pages of 32 keys in slot order. Per page and
+// query head:
+//   z_j = Σ_i q_i k_ij      one fused multiply-add chain over i, so a logit's bits do not depend on
+//   the vector width m'  = max(m, max_j z_j); p_j = exp(z_j − m'); l = l·exp(m − m') + Σ_j p_j; o =
+//   o·exp(m − m') + Σ_j p_j v_j  (j in slot order)
+// Dense, scan and decode rows all go through it, one query at a time or many: a query's bits never
+// depend on the others. Vector width is chosen at run time (Highway, SSE4 to AVX-512).
 #pragma once
 
 #include <cstddef>
@@ -13,12 +15,12 @@
 
 namespace kvscope::cpu {
 
-struct QueryState {  // online-softmax state of one query head of one row
+struct QueryState {          // online-softmax state of one query head of one row
   const float* q = nullptr;  // [head_dim] rotated and scaled by 1/√head_dim
   float* out = nullptr;      // [head_dim] Σ p v, not yet divided by sum
   float max = 0.0F;          // meaningful once sum > 0
   float sum = 0.0F;
-  float* logits = nullptr;   // optional: where this page's logits go, [live]
+  float* logits = nullptr;  // optional: where this page's logits go, [live]
 };
 
 struct PageView {
@@ -44,9 +46,10 @@ void accumulate_weights(std::span<const float> logits, float lse, float weight, 
 // y = x · s
 void scale_row(float* x, int n, float s);
 
-// Writes a page's keys rotated by the slots' ranks: out [head_dim][kPageSlots] f32. cos, sin: [head_dim/2][n_positions].
-void rotate_page(const std::byte* keys, DType dtype, int head_dim, const float* cos, const float* sin, int n_positions,
-                 const int* ranks, int live, float* out);
+// Writes a page's keys rotated by the slots' ranks: out [head_dim][kPageSlots] f32. cos, sin:
+// [head_dim/2][n_positions].
+void rotate_page(const std::byte* keys, DType dtype, int head_dim, const float* cos,
+                 const float* sin, int n_positions, const int* ranks, int live, float* out);
 
 std::string vector_target();  // "AVX3_ZEN4", "AVX2", …
 

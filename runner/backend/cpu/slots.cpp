@@ -11,17 +11,26 @@ namespace {
 
 void store(std::byte* base, std::size_t index, DType dtype, float x) {
   switch (dtype) {
-    case DType::kF32: reinterpret_cast<float*>(base)[index] = x; break;
-    case DType::kBF16: reinterpret_cast<std::uint16_t*>(base)[index] = bf16_bits(x); break;
-    case DType::kF16: reinterpret_cast<std::uint16_t*>(base)[index] = f16_bits(x); break;
+    case DType::kF32:
+      reinterpret_cast<float*>(base)[index] = x;
+      break;
+    case DType::kBF16:
+      reinterpret_cast<std::uint16_t*>(base)[index] = bf16_bits(x);
+      break;
+    case DType::kF16:
+      reinterpret_cast<std::uint16_t*>(base)[index] = f16_bits(x);
+      break;
   }
 }
 
 float load(const std::byte* base, std::size_t index, DType dtype) {
   switch (dtype) {
-    case DType::kBF16: return from_bf16_bits(reinterpret_cast<const std::uint16_t*>(base)[index]);
-    case DType::kF16: return from_f16_bits(reinterpret_cast<const std::uint16_t*>(base)[index]);
-    case DType::kF32: break;
+    case DType::kBF16:
+      return from_bf16_bits(reinterpret_cast<const std::uint16_t*>(base)[index]);
+    case DType::kF16:
+      return from_f16_bits(reinterpret_cast<const std::uint16_t*>(base)[index]);
+    case DType::kF32:
+      break;
   }
   return reinterpret_cast<const float*>(base)[index];
 }
@@ -84,8 +93,8 @@ void append_ghost(HeadCache& ghosts, const HeadCache& head, int slot) {
 PageView page_view(const HeadCache& head, int index, int live) {
   const PagePool& pool = head.pool();
   const PageId page = head.pages()[index];
-  return {pool.keys(page), pool.shape().has_values ? pool.values(page) : nullptr, pool.shape().dtype,
-          pool.shape().dtype, live};
+  return {pool.keys(page), pool.shape().has_values ? pool.values(page) : nullptr,
+          pool.shape().dtype, pool.shape().dtype, live};
 }
 
 }  // namespace kvscope::cpu

@@ -1,4 +1,5 @@
-// Writing rows into cache slots and rotating queries and keys: the element-level side of the CPU cache.
+// Writing rows into cache slots and rotating queries and keys: the element-level side of the CPU
+// cache.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ namespace kvscope::cpu {
 // out[head_dim] = x rotated to `angle` (a position or a rank), times scale. Adjacent pairs.
 void rotate_row(const RopeTable& rope, const float* x, int angle, float scale, float* out);
 
-// Writes one token's keys (rotated to *angle, or as they are) and values into an open slot. k, v: [head_dim].
+// Writes one token's keys (rotated to *angle, or as they are) and values into an open slot. k, v:
+// [head_dim].
 void write_slot(HeadCache& head, int slot, const float* k, const float* v, const RopeTable& rope,
                 std::optional<int> angle);
 

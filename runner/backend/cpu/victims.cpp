@@ -16,14 +16,21 @@ void update_statistic(const ScanRule& rule, std::span<const float> probabilities
     a *= share;
     float& statistic = head.statistic[slot];
     switch (rule.statistic) {
-      case ScanRule::Statistic::kNone: break;
-      case ScanRule::Statistic::kSum: statistic += a; break;
+      case ScanRule::Statistic::kNone:
+        break;
+      case ScanRule::Statistic::kSum:
+        statistic += a;
+        break;
       case ScanRule::Statistic::kMean:
         statistic += a;
         ++head.count[slot];
         break;
-      case ScanRule::Statistic::kDecay: statistic = rule.decay * statistic + a; break;
-      case ScanRule::Statistic::kLast: statistic = a; break;
+      case ScanRule::Statistic::kDecay:
+        statistic = rule.decay * statistic + a;
+        break;
+      case ScanRule::Statistic::kLast:
+        statistic = a;
+        break;
     }
   }
 }
@@ -31,21 +38,24 @@ void update_statistic(const ScanRule& rule, std::span<const float> probabilities
 namespace {
 
 bool is_protected(const ScanRule& rule, int position, int newest) {
-  return position < rule.sinks || position > newest - rule.recent || (rule.protect_last && position == newest);
+  return position < rule.sinks || position > newest - rule.recent ||
+         (rule.protect_last && position == newest);
 }
 
 // True if slot a leaves before slot b.
 bool leaves_before(const ScanRule& rule, const HeadCache& head, int a, int b) {
   const auto positions = head.positions();
   switch (rule.victim) {
-    case ScanRule::Victim::kOldest: break;
+    case ScanRule::Victim::kOldest:
+      break;
     case ScanRule::Victim::kPriority:
       if (head.priority[a] != head.priority[b]) return head.priority[a] < head.priority[b];
       break;
     case ScanRule::Victim::kLowest: {
       const auto score = [&](int slot) {
-        return rule.statistic == ScanRule::Statistic::kMean ? head.statistic[slot] / float(head.count[slot])
-                                                            : head.statistic[slot];
+        return rule.statistic == ScanRule::Statistic::kMean
+                   ? head.statistic[slot] / float(head.count[slot])
+                   : head.statistic[slot];
       };
       const float x = score(a);
       const float y = score(b);
@@ -59,7 +69,8 @@ bool leaves_before(const ScanRule& rule, const HeadCache& head, int a, int b) {
 
 }  // namespace
 
-void choose_victims(const ScanRule& rule, int newest_position, const HeadCache& head, std::vector<int>& victims) {
+void choose_victims(const ScanRule& rule, int newest_position, const HeadCache& head,
+                    std::vector<int>& victims) {
   victims.clear();
   const int surplus = head.n_slots() - rule.budget_tokens;
   if (surplus <= 0) return;
