@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "runner/policies/rule_state.h"
+
 namespace kvscope::testing {
 
 AttentionTable::AttentionTable(int heads, int tokens)
@@ -70,7 +72,31 @@ Replay::Replay(std::shared_ptr<const Policy> policy, const AttentionTable& table
   }
 }
 
+void Replay::stream_prompt(int prompt_tokens) {
+  const auto rule = policy_->streaming_rule();
+  const std::size_t after = units_.size();
+  const bool one_set = rule && rule->scope == ScanRule::Scope::kLayer;
+  units_ = std::vector<Unit>(one_set ? 1 : n_kv_heads_);
+  for (int u = 0; rule && u < static_cast<int>(units_.size()); ++u) {
+    units_[u].state = std::make_unique<RuleState>(*rule, UnitPlace{layer_, u}, KeptHead{});
+  }
+  for (int t = 0; t < prompt_tokens; t += policy_->chunk()) {
+    chunk(t, std::min(t + policy_->chunk(), prompt_tokens) - 1);
+  }
+  if (policy_->scan_rule() == rule) return;
+  // Another rule takes over, from zero scores.
+  std::vector<Unit> units(after);
+  for (int u = 0; u < static_cast<int>(after); ++u) {
+    units[u].visible = visible(u);
+    KeptHead head;
+    units[u].kept = head.positions = kept(u);
+    units[u].state = policy_->make_state({layer_, u}, head);
+  }
+  units_ = std::move(units);
+}
+
 void Replay::prompt(int prompt_tokens) {
+  if (policy_->prefill() == PrefillMode::kStreaming) return stream_prompt(prompt_tokens);
   const auto weights = column_weights(table_, policy_->prompt_need(), prompt_tokens);
   PromptLayer layer;
   layer.layer = layer_;

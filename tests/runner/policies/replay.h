@@ -41,7 +41,8 @@ class Replay {
   Replay(std::shared_ptr<const Policy> policy, const AttentionTable& table, int n_kv_heads,
          int layer = 0);
 
-  // Dense prompt and the cut at its end. Without it the policy acts from the first token on.
+  // The prompt as the arm's prefill mode wants it: dense with a cut at its end, or in chunks.
+  // Without a prompt the policy acts from the first token on.
   void prompt(int prompt_tokens);
   // Tokens first … last join one by one; each row attends and is observed, then one selection.
   void chunk(int first, int last);
@@ -58,6 +59,8 @@ class Replay {
     Positions kept;
     std::unique_ptr<PolicyState> state;
   };
+  void stream_prompt(int prompt_tokens);
+
   const Unit& unit(int kv_head) const { return units_[units_.size() == 1 ? 0 : kv_head]; }
 
   std::shared_ptr<const Policy> policy_;

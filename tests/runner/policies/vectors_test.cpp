@@ -202,6 +202,16 @@ TEST(PolicyVectors, h2o_heads_keep_their_own_sets_or_share_the_group_mean) {
   run_steps(vector, expect.at("steps_head_mean"), "h2o:recent=2");
 }
 
+TEST(PolicyVectors, tova_shares_one_set_between_kv_heads) {
+  const json& vector = vector_named("tova-2heads");
+  std::vector<Positions> expected;
+  for (const json& step : vector.at("expect").at("steps")) {
+    expected.push_back(positions_of(step.at("kept")));
+  }
+  EXPECT_EQ(kept_after_each("tova", vector, 2, 0), expected);
+  EXPECT_EQ(kept_after_each("tova", vector, 2, 1), expected);
+}
+
 TEST(PolicyVectors, h2o_never_hides_what_the_simulation_resurrects) {
   const json& vector = vector_named("h2o-sim-resurrection");
   EXPECT_EQ(kept_after_each("h2o:recent=2", vector, 1, 0),
