@@ -1,0 +1,33 @@
+// The text of one needle prompt, and how much haystack fits into it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/chat/chat_sample.h"
+#include "datasets/chat/chat_template.h"
+#include "datasets/needle/haystack.h"
+#include "datasets/needle/needle.h"
+
+namespace kvscope {
+
+struct KeyValue {
+  std::string_view word;
+  std::string number;
+};
+
+// Everything of a sample but how much haystack fits.
+struct NeedlePlan {
+  std::vector<KeyValue> pairs;  // the first one is asked for
+  std::vector<double> depths;   // of each pair, 0 to 1
+  std::size_t first_sentence = 0;
+};
+
+// The prompt of at most `length` tokens with as many sentences, then words, of haystack as fit.
+// Throws UsageError when not even one sentence does.
+ChatQuestion fill_to_length(NeedleKind kind, const Haystack& haystack, const NeedlePlan& plan,
+                            std::size_t length, const ChatTemplate& chat);
+
+}  // namespace kvscope
