@@ -1,0 +1,51 @@
+// What the attention probe measured over one sequence of one arm. Frame: local (policies.md 8),
+// full attention recomputed with the arm's own queries and keys.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "metrics/stats/running_stat.h"
+
+namespace kvscope {
+
+inline constexpr int kTopKeys = 32;
+inline constexpr double kHitMassShare = 0.9;
+
+// Upper edges of the histogram of rebound mass; the last bucket is the rest up to 1.
+inline constexpr std::array<double, 11> kReboundMassEdges = {0.001, 0.003, 0.01, 0.03, 0.1, 0.2,
+                                                             0.3,   0.5,   0.7,  0.9,  0.99};
+using ReboundHistogram = std::array<std::int64_t, kReboundMassEdges.size() + 1>;
+
+// One value per (layer, query head, row with ghosts).
+struct ProbeMetric {
+  RunningStat overall;
+  std::vector<RunningStat> by_layer;     // [n_layers]; n = 0 in a layer without ghosts
+  std::vector<RunningStat> by_step_bin;  // [bins used], step_bins.h
+
+  void merge(const ProbeMetric& other);
+};
+
+struct ProbeSummary {
+  ProbeMetric rebound_mass;  // ρ, ratio
+  ProbeMetric hit_at_32;     // hit@32, ratio
+  ProbeMetric hit_at_p90;    // hit at 90 % mass, ratio
+  ProbeMetric mass_hit;      // 1 - ρ, ratio
+
+  ReboundHistogram rebound_mass_histogram{};  // finite rows; value <= edge, as Prometheus counts,
+                                              // but not cumulative
+  std::int64_t top_key_hits = 0;              // of all top-32 keys of all rows
+  std::int64_t top_key_misses = 0;
+
+  // Per KV head, with the mean weight of its query heads.
+  std::int64_t rebound_events = 0;
+  std::int64_t wrongful_evictions =
+      0;                         // events that some evictable resident token weighs less than
+  std::int64_t ghost_steps = 0;  // sum of ghosts over rows: events per 1k ghost-steps is the rate
+
+  // Of another sequence. Bits depend on the order of merges: merge in a fixed one.
+  void merge(const ProbeSummary& other);
+};
+
+}  // namespace kvscope
