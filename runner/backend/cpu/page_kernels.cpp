@@ -8,9 +8,12 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runner/backend/cpu/page_kernels.cpp"
-#include <hwy/contrib/math/math-inl.h>
+// foreach_target.h includes this file once for every target and must come first.
+// clang-format off
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+#include <hwy/contrib/math/math-inl.h>
+// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace kvscope::cpu::HWY_NAMESPACE {
