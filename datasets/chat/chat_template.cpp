@@ -95,7 +95,7 @@ std::vector<std::int32_t> ChatTemplate::render_user(std::string_view text) const
 std::vector<std::int32_t> ChatTemplate::assistant_header(std::string_view answer_prefix) const {
   std::vector<std::int32_t> ids;
   if (family_ == ChatFamily::kPlain) {
-    if (!answer_prefix.empty()) append_text(ids, " " + std::string(answer_prefix));
+    if (!answer_prefix.empty()) append_text(ids, std::string(" ").append(answer_prefix));
     return ids;
   }
   ids.push_back(*turn_end_);
@@ -109,7 +109,7 @@ std::vector<std::int32_t> ChatTemplate::answer_ids(std::string_view answer,
                                                    std::string_view answer_prefix) const {
   const bool new_turn = family_ == ChatFamily::kChatMl && answer_prefix.empty();
   std::vector<std::int32_t> ids;
-  if (!answer.empty()) append_text(ids, new_turn ? std::string(answer) : " " + std::string(answer));
+  if (!answer.empty()) append_text(ids, std::string(new_turn ? "" : " ").append(answer));
   // An empty answer is a turn that ends at once.
   if (ids.empty() && turn_end_) ids.push_back(*turn_end_);
   return ids;

@@ -72,7 +72,7 @@ Haystack::Haystack(std::vector<std::string> sentences, bool noise, const Tokeniz
     // With the space in front instead of behind, as tokenizers cut words in running text.
     std::string_view bare = sentence;
     while (!bare.empty() && is_space(bare.back())) bare.remove_suffix(1);
-    const auto ids = tokenizer.encode(" " + std::string(bare), SpecialTokens::kAsText);
+    const auto ids = tokenizer.encode(std::string(" ").append(bare), SpecialTokens::kAsText);
     token_counts_.push_back(std::max<std::size_t>(1, ids.size()));
   }
 }

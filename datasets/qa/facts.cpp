@@ -69,7 +69,8 @@ Document draw_document(const QaOptions& options, Random& random) {
     document.offsets.push_back(document.text.size());
     document.text += fact.start + " " + fact.answer + ".";
     for (std::size_t i = 0; options.filler && i < kFillerSentences; ++i) {
-      document.text += (i == 0 ? "\n" : " ") + std::string(filler[next_filler++ % filler.size()]);
+      document.text += i == 0 ? "\n" : " ";
+      document.text += filler[next_filler++ % filler.size()];
     }
   }
   return document;
