@@ -2,7 +2,8 @@
 # Leaves the caller in the project's root.
 
 script_name="$(basename "$0")"
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+start_folder="$PWD"
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
 say() { printf '%s: %s\n' "$script_name" "$*" >&2; }
 die() {
@@ -11,5 +12,4 @@ die() {
 }
 
 cache_folder="${XDG_CACHE_HOME:-$HOME/.cache}/kvscope"
-default_model="$cache_folder/SmolLM2-135M-Instruct.Q4_1.gguf"
 text_folder="$cache_folder/texts"
