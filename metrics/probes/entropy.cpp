@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "metrics/probes/exp_weights.h"
+#include "runner/base/exp_weights.h"
 
 namespace kvscope {
 

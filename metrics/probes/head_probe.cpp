@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "metrics/probes/exp_weights.h"
+#include "runner/base/exp_weights.h"
 #include "metrics/probes/rebound_mass.h"
 #include "metrics/probes/step_bins.h"
 

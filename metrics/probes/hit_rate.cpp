@@ -4,7 +4,7 @@
 #include <bit>
 #include <functional>
 
-#include "metrics/probes/exp_weights.h"
+#include "runner/base/exp_weights.h"
 
 namespace kvscope {
 namespace {

@@ -18,13 +18,14 @@ struct Sums {
   std::array<double, kLanes> difference{};  // weighted by weight
 };
 
-void add_block(std::span<const float> full, std::span<const float> arm, float shift, Sums& sums) {
+void add_block(std::span<const float> full, std::span<const float> arm, float shift, float offset,
+               Sums& sums) {
   std::array<float, kBlock> weights;
   std::array<float, kBlock> products;
   const std::size_t n = full.size();
   exp_below(full, shift, std::span(weights).first(n));
   for (std::size_t i = 0; i < n; ++i) {
-    products[i] = weights[i] * (full[i] - arm[i]);
+    products[i] = weights[i] * ((full[i] - arm[i]) - offset);
   }
   std::size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -48,10 +49,13 @@ std::size_t first_index_of(std::span<const float> values, float wanted) {
 LogitComparison compare_logits(std::span<const float> full, double full_lse,
                                std::span<const float> arm, double arm_lse) {
   const float full_largest = largest(full);
+  // Part of the lse's difference goes into the sum, where it keeps terms small if all logits of a
+  // row have moved together.
+  const auto offset = float(full_lse - arm_lse);
   Sums sums;
   for (std::size_t begin = 0; begin < full.size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, full.size() - begin);
-    add_block(full.subspan(begin, n), arm.subspan(begin, n), full_largest, sums);
+    add_block(full.subspan(begin, n), arm.subspan(begin, n), full_largest, offset, sums);
   }
   double weight = 0;
   double difference = 0;
@@ -59,7 +63,7 @@ LogitComparison compare_logits(std::span<const float> full, double full_lse,
     weight += sums.weight[lane];
     difference += sums.difference[lane];
   }
-  const double kl = difference / weight + (arm_lse - full_lse);
+  const double kl = difference / weight + (double(offset) + (arm_lse - full_lse));
 
   LogitComparison result;
   result.kl_full_to_arm_nats = kl < 0 ? 0 : kl;  // keeps NaN

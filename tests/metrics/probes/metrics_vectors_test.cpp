@@ -10,7 +10,7 @@
 
 #include "metrics/probes/entropy.h"
 #include "metrics/probes/hit_rate.h"
-#include "metrics/probes/logit_divergence.h"
+#include "runner/engine/logit_divergence.h"
 #include "metrics/probes/rebound_events.h"
 #include "metrics/probes/rebound_mass.h"
 

@@ -1,4 +1,4 @@
-#include "metrics/probes/logit_divergence.h"
+#include "runner/engine/logit_divergence.h"
 
 #include <gtest/gtest.h>
 

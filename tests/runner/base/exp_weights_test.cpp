@@ -1,4 +1,4 @@
-#include "metrics/probes/exp_weights.h"
+#include "runner/base/exp_weights.h"
 
 #include <gtest/gtest.h>
 
