@@ -66,8 +66,8 @@ class AnswerTask final : public Task {
       const Sample& sample = dataset_.samples.at(work[work_of[p]].sample);
       for (std::size_t a = 0; a < prepared[p].fitted.size(); ++a) {
         if (prepared[p].outcome[a] < 0) continue;
-        SampleOutcome outcome =
-            answer_outcome(run, sample, prepared[p].fitted[a], (*results)[p][a], stop_token);
+        SampleOutcome outcome = answer_outcome(run, sample, prepared[p].fitted[a], a == 0,
+                                               (*results)[p][a], stop_token);
         outcome.duration_seconds = share;
         outcomes[work_of[p]][static_cast<std::size_t>(prepared[p].outcome[a])] = std::move(outcome);
       }
@@ -115,11 +115,11 @@ class AnswerTask final : public Task {
   }
 
   SampleOutcome answer_outcome(const TaskRun& run, const Sample& sample, const FittedArm& fitted,
-                               const GenerateArmResult& result,
+                               bool is_reference, const GenerateArmResult& result,
                                std::optional<std::int32_t> stop_token) const {
     SampleOutcome outcome;
     if (!result.error.empty()) {
-      outcome = error_outcome("engine", result.error);
+      outcome = engine_error_outcome(result.error);
       outcome.mode_run = name_of(result.mode);
       return outcome;
     }
@@ -133,9 +133,11 @@ class AnswerTask final : public Task {
     outcome.gold_text = sample.golds.empty() ? std::string() : sample.golds.front();
     scorer_(cut_answer(outcome.output_text, sample.answer_cut), sample, outcome);
     add_metric(outcome, "gold_nll_nats", mean_of(std::span<const float>(result.gold_nll_nats)));
-    add_metric(outcome, "kl_full_nats", mean_of(std::span<const float>(result.kl_full_nats)));
+    // The reference has no forced row: its answer is the one that the others are forced along.
+    add_metric(outcome, "kl_full_nats",
+               is_reference ? 0.0 : mean_of(std::span<const float>(result.kl_full_nats)));
     add_metric(outcome, "top1_agreement",
-               mean_of(std::span<const std::uint8_t>(result.top1_agrees)));
+               is_reference ? 1.0 : mean_of(std::span<const std::uint8_t>(result.top1_agrees)));
     add_measurements(outcome, result.ledger, result.mode, fitted.probe.get());
     outcome.prefill_seconds = result.prefill_seconds;
     outcome.decode_seconds_per_step = result.decode_seconds_per_step;

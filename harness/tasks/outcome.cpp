@@ -1,5 +1,6 @@
 #include "harness/tasks/outcome.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "runner/policies/registry.h"
@@ -73,6 +74,11 @@ std::optional<double> mean_of(std::span<const std::uint8_t> flags) {
 
 void add_metric(SampleOutcome& outcome, const std::string& name, std::optional<double> value) {
   if (value) outcome.metrics.emplace_back(name, *value);
+}
+
+SampleOutcome engine_error_outcome(const std::string& error) {
+  const bool nonfinite = error.find("non-finite") != std::string::npos;
+  return error_outcome(nonfinite ? "nonfinite" : "engine", error);
 }
 
 SampleOutcome beyond_context_outcome(int positions, int context_length) {

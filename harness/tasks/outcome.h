@@ -28,6 +28,9 @@ std::optional<double> mean_of(std::span<const float> values);
 std::optional<double> mean_of(std::span<const std::uint8_t> flags);
 void add_metric(SampleOutcome& outcome, const std::string& name, std::optional<double> value);
 
+// The error row of what the engine refused: kind nonfinite or engine.
+SampleOutcome engine_error_outcome(const std::string& error);
+
 // The skipped row of an arm whose absolute positions leave the trained range.
 SampleOutcome beyond_context_outcome(int positions, int context_length);
 

@@ -129,7 +129,7 @@ class PerplexityTask final : public Task {
     const std::size_t n_tokens = request.tokens.size();
     const auto first = static_cast<std::size_t>(request.first_scored);
     if (!result.error.empty()) {
-      outcome = error_outcome("engine", result.error);
+      outcome = engine_error_outcome(result.error);
       outcome.mode_run = name_of(result.mode);
       return outcome;
     }
