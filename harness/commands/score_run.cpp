@@ -12,8 +12,7 @@ namespace kvscope {
 
 ScoredIds score_ids(Engine& engine, const ScoreRun& run, std::span<const std::int32_t> ids) {
   const int length = int(ids.size());
-  if (length < 2)
-    throw DataError("score: at least 2 tokens are needed, the text has " + std::to_string(length));
+  if (length < 1) throw DataError("score: the text has no tokens");
   const bool in_stream = !run.prompt_tokens;
   if (in_stream && !run.spec.is_full() && !run.spec.acts_in_stream()) {
     throw UsageError("score: " + run.spec.canonical +
@@ -35,7 +34,7 @@ ScoredIds score_ids(Engine& engine, const ScoreRun& run, std::span<const std::in
   const ModelConfig& config = engine.model().config;
   std::unique_ptr<AttentionProbe> probe;
   if (run.probe && !arm.policy->never_evicts() &&
-      arm.policy->positions() != PositionMode::kCacheRelative) {
+      arm.policy->positions() == PositionMode::kAbsolute) {
     probe = std::make_unique<AttentionProbe>(
         AttentionProbeShape{config.n_layers, config.n_kv_heads, config.group()});
     arm.probe = probe.get();
