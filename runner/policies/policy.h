@@ -79,11 +79,10 @@ class PolicyState {
   virtual void observe(const VisibleRow& row) = 0;
   // Slots that stay, ascending, at most the budget; pure.
   virtual std::vector<std::int32_t> select(std::span<const std::int32_t> positions) const = 0;
-  virtual void compact(
-      std::span<const std::int32_t> old_slot_of) = 0;  // new slot i was old slot old_slot_of[i]
-  virtual std::uint64_t nan_scores() const {
-    return 0;
-  }  // NaN attention values observed so far (policies.md 1.4)
+  // New slot i was old slot old_slot_of[i].
+  virtual void compact(std::span<const std::int32_t> old_slot_of) = 0;
+  // NaN attention values observed so far (policies.md 1.4).
+  virtual std::uint64_t nan_scores() const { return 0; }
 };
 
 // Where a unit is; random priorities depend on it.
@@ -118,12 +117,10 @@ class Policy {
   PositionMode positions() const { return positions_; }
   PrefillMode prefill() const { return prefill_; }  // of the arm, for rows of a prompt
   int chunk() const { return chunk_; }              // of streaming prefill
-  bool acts_in_stream() const {
-    return acts_in_stream_;
-  }  // false: needs a prompt, acts at its end only
-  const std::map<std::string, std::string>& fitted_params() const {
-    return fitted_params_;
-  }  // as really used, for the record
+  // False: needs a prompt and acts at its end only.
+  bool acts_in_stream() const { return acts_in_stream_; }
+  // As really used, for the record.
+  const std::map<std::string, std::string>& fitted_params() const { return fitted_params_; }
 
  protected:
   friend std::shared_ptr<const Policy> finish_policy(std::unique_ptr<Policy>,

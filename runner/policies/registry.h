@@ -20,15 +20,16 @@ struct DoesNotFit : UsageError {  // in a sweep: a `skipped` row with this reaso
 struct ParamInfo {
   std::string_view name;
   std::string_view fallback;  // default, "auto" where it follows the budget
-  std::string_view values;    // for people and for validation: "0…" (integer range), "sum|mean", "float 0…1"
+  // For people and for validation: "0…" (integers), "odd 1…", "sum|mean", "float 0…1"; params.h.
+  std::string_view values;
   std::string_view only_with = {};  // "norm=decay": writing it means something with that value only
 };
 
 struct PolicyInfo {
   std::string_view name;
-  std::string_view summary;  // one sentence
-  std::string_view paper;    // citation, or "control"
-  std::string_view source;   // file
+  std::string_view summary;           // one sentence
+  std::string_view paper;             // citation, or "control"
+  std::string_view source;            // file
   std::span<const ParamInfo> params;  // own parameters; the common ones are in common_params()
   bool has_in_stream_rule;            // false: acts at the prompt's end only
   DecodeMode default_decode;

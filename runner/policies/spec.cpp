@@ -33,7 +33,12 @@ std::string_view trimmed(std::string_view text) {
 
 std::string prefix(std::string_view text) { return "policy \"" + std::string(text) + "\": "; }
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+std::string quoted(std::string_view text) {
+  std::string result(1, '"');
+  result += text;
+  result += '"';
+  return result;
+}
 
 std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;

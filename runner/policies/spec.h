@@ -1,4 +1,5 @@
-// The grammar SCORE[:key=value…][+PART[:key=value…]]… and how a parsed policy becomes one fitted to a budget.
+// The grammar SCORE[:key=value…][+PART[:key=value…]]… and how a parsed policy becomes one fitted to
+// a budget.
 #pragma once
 
 #include <map>
@@ -12,11 +13,13 @@
 
 namespace kvscope {
 
-// A parsed, validated policy text. Parameters with defaults filled in; the ones that follow the budget and were not written
-// (recent, window, sinks) hold "auto".
+// A parsed, validated policy text. Parameters with defaults filled in; the ones that follow the
+// budget and were not written (recent, window, sinks) hold "auto".
 struct PolicySpec {
-  std::string canonical;  // SCORE and the parameters that differ from the defaults, in registry order: the label of the policy
-  std::string score;      // registry name
+  // The label of the policy: SCORE and the parameters that differ from the defaults, in registry
+  // order. A written recent, window or sinks is always there, as it does not shrink.
+  std::string canonical;
+  std::string score;  // registry name
   std::map<std::string, std::string> params;
   std::map<std::string, std::string> written;  // what the user wrote
   std::vector<std::string> parts;              // later work: allocations, storages, wrappers
@@ -30,11 +33,14 @@ struct PolicySpec {
   bool acts_in_stream() const;  // decode = self and the score has an in-stream rule
 };
 
-// Throws UsageError: unknown policy or parameter (suggests the nearest), bad value, parameter given twice.
+// Throws UsageError: unknown policy or parameter (suggests the nearest), bad value, parameter given
+// twice.
 PolicySpec parse_policy(std::string_view text);
-std::vector<PolicySpec> parse_policy_list(std::string_view comma_separated);  // duplicates are a UsageError
+// Duplicates are a UsageError.
+std::vector<PolicySpec> parse_policy_list(std::string_view comma_separated);
 
-// A ratio in whole permille, or tokens. Exactly one is set, except for `full`, which is 1000 permille.
+// A ratio in whole permille, or tokens. Exactly one is set, except for `full`, which is 1000
+// permille.
 struct Budget {
   std::optional<int> permille;  // 1 … 1000
   std::optional<int> tokens;    // ≥ 1
@@ -43,13 +49,16 @@ struct Budget {
   int tokens_for(int prompt_tokens) const;
   bool operator==(const Budget&) const = default;
 };
-Budget parse_budget_ratio(std::string_view text);   // UsageError: not a number, ≤ 0, > 1, no whole permille
-std::vector<Budget> parse_budget_list(std::string_view text);  // "0.1,0.2,0.5" or "0.1:0.5:0.1" (inclusive)
+// UsageError: not a number, ≤ 0, > 1, no whole permille.
+Budget parse_budget_ratio(std::string_view text);
+// "0.1,0.2,0.5" or "0.1:0.5:0.1" (FIRST:LAST:STEP, inclusive). UsageError also for duplicates.
+std::vector<Budget> parse_budget_list(std::string_view text);
 
-// budget: what the arm asks for; length: the tokens ratios refer to (the prompt, or all ids in stream).
+// budget: what the arm asks for; length: the tokens ratios refer to (the prompt, or all ids in
+// stream).
 struct FitRequest {
   Budget budget;
-  int length = 0;      // P
+  int length = 0;          // P
   bool in_stream = false;  // acts from the first token; there is no prompt-end cut
 };
 // Throws DoesNotFit if a written window, recent or sinks does not fit the budget or the prompt.

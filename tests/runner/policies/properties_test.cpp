@@ -55,151 +55,150 @@ std::vector<Positions> trace(const std::string& text, const RandomCase& c, bool 
 
 AttentionTable uniform_table(int n_heads, int n_tokens) { return {n_heads, n_tokens}; }
 
-// kCases seeded cases; where the policy has a rule of its own, every second one in stream.
+// Seeded cases first … first + n - 1; where the policy has a rule of its own, every second one in
+// stream.
 template <class Check>
-void for_cases(const std::string& text, Check check) {
+void for_cases(const std::string& text, Check check, int first = 0, int n = kCases) {
   const bool streams = acts_in_stream(text);
-  for (int seed = 0; seed < kCases && !::testing::Test::HasFailure(); ++seed) {
+  for (int seed = first; seed < first + n && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(text + " seed " + std::to_string(seed));
     check(random_case(seed), streams && seed % 2 == 1);
   }
 }
 
-// Once for each registered policy; each body goes through all of its variants.
+// Once for each registered policy: kCases cases, shared between its variants.
 class EveryPolicy : public ::testing::TestWithParam<std::string> {
  protected:
   std::vector<std::string> variants() const { return variants_of(*find_policy(GetParam())); }
+
+  template <class Check>
+  void for_variants(Check check) const {
+    const auto texts = variants();
+    const int n = (kCases + static_cast<int>(texts.size()) - 1) / static_cast<int>(texts.size());
+    for (int v = 0; v < static_cast<int>(texts.size()); ++v) {
+      for_cases(
+          texts[v], [&](const RandomCase& c, bool in_stream) { check(texts[v], c, in_stream); },
+          v * n, n);
+    }
+  }
 };
 
 TEST_P(EveryPolicy, item_1_keeps_everything_while_it_fits) {
-  for (const std::string& text : variants()) {
-    for_cases(text, [&](RandomCase c, bool in_stream) {
-      c.budget_tokens = c.table.n_tokens;
-      for (const Positions& kept : trace(text, c, in_stream)) {
-        EXPECT_EQ(kept, first_positions(static_cast<int>(kept.size())));
-      }
-      EXPECT_EQ(trace(text, c, in_stream).back().size(), c.table.n_tokens);
-    });
-  }
+  for_variants([&](const std::string& text, RandomCase c, bool in_stream) {
+    c.budget_tokens = c.table.n_tokens;
+    for (const Positions& kept : trace(text, c, in_stream)) {
+      EXPECT_EQ(kept, first_positions(static_cast<int>(kept.size())));
+    }
+    EXPECT_EQ(trace(text, c, in_stream).back().size(), c.table.n_tokens);
+  });
 }
 
 TEST_P(EveryPolicy, item_1_a_ratio_of_1000_permille_never_evicts) {
-  for (const std::string& text : variants()) {
-    for_cases(text, [&](const RandomCase& c, bool in_stream) {
-      FitRequest request;
-      request.budget.permille = 1000;
-      request.length = in_stream ? c.table.n_tokens : c.prompt_tokens;
-      request.in_stream = in_stream;
-      const auto policy = fit_policy(parse_policy(text), request);
-      EXPECT_TRUE(policy->never_evicts());
-      EXPECT_EQ(policy->prompt_need(), PromptNeed{});
-      const auto sets = trace(policy, c, {.prompt_tokens = in_stream ? 0 : c.prompt_tokens});
-      EXPECT_EQ(sets.back(), first_positions(c.table.n_tokens));
-    });
-  }
+  for_variants([&](const std::string& text, const RandomCase& c, bool in_stream) {
+    FitRequest request;
+    request.budget.permille = 1000;
+    request.length = in_stream ? c.table.n_tokens : c.prompt_tokens;
+    request.in_stream = in_stream;
+    const auto policy = fit_policy(parse_policy(text), request);
+    EXPECT_TRUE(policy->never_evicts());
+    EXPECT_EQ(policy->prompt_need(), PromptNeed{});
+    const auto sets = trace(policy, c, {.prompt_tokens = in_stream ? 0 : c.prompt_tokens});
+    EXPECT_EQ(sets.back(), first_positions(c.table.n_tokens));
+  });
 }
 
 TEST_P(EveryPolicy, item_2_keeps_at_most_the_budget_of_what_is_visible) {
-  for (const std::string& text : variants()) {
+  for_variants([&](const std::string& text, const RandomCase& c, bool in_stream) {
     const PolicySpec spec = parse_policy(text);
-    for_cases(text, [&](const RandomCase& c, bool in_stream) {
-      const int prompt_tokens = in_stream ? 0 : c.prompt_tokens;
-      const auto policy =
-          fitted(text, c.budget_tokens, in_stream ? c.table.n_tokens : prompt_tokens, in_stream);
-      const bool grows = !policy->scan_rule().has_value();
-      Replay replay(policy, c.table, c.n_kv_heads);
-      const auto check = [&](int newest, int allowed) {
-        for (int h = 0; h < c.n_kv_heads; ++h) {
-          const Positions& kept = replay.kept(h);
-          const Positions& visible = replay.visible(h);
-          EXPECT_LE(static_cast<int>(kept.size()), allowed);
-          EXPECT_GE(static_cast<int>(kept.size()),
-                    std::min(c.budget_tokens, static_cast<int>(visible.size())));
-          EXPECT_EQ(std::adjacent_find(kept.begin(), kept.end(), std::greater_equal<>()),
-                    kept.end());
-          EXPECT_TRUE(std::includes(visible.begin(), visible.end(), kept.begin(), kept.end()));
-          if (spec.protect_last) {
-            EXPECT_EQ(kept.back(), newest);
-          }
+    const int prompt_tokens = in_stream ? 0 : c.prompt_tokens;
+    const auto policy =
+        fitted(text, c.budget_tokens, in_stream ? c.table.n_tokens : prompt_tokens, in_stream);
+    const bool grows = !policy->scan_rule().has_value();
+    Replay replay(policy, c.table, c.n_kv_heads);
+    const auto check = [&](int newest, int allowed) {
+      for (int h = 0; h < c.n_kv_heads; ++h) {
+        const Positions& kept = replay.kept(h);
+        const Positions& visible = replay.visible(h);
+        EXPECT_LE(static_cast<int>(kept.size()), allowed);
+        EXPECT_GE(static_cast<int>(kept.size()),
+                  std::min(c.budget_tokens, static_cast<int>(visible.size())));
+        EXPECT_EQ(std::adjacent_find(kept.begin(), kept.end(), std::greater_equal<>()), kept.end());
+        EXPECT_TRUE(std::includes(visible.begin(), visible.end(), kept.begin(), kept.end()));
+        if (spec.protect_last) {
+          EXPECT_EQ(kept.back(), newest);
         }
-      };
-      if (prompt_tokens > 0) {
-        replay.prompt(prompt_tokens);
-        check(prompt_tokens - 1, spec.is_full() ? prompt_tokens : c.budget_tokens);
       }
-      for (int t = prompt_tokens; t < c.table.n_tokens; ++t) {
-        const Positions before = replay.kept(0);
-        replay.step(t);
-        EXPECT_EQ(replay.visible(0).size(), before.size() + 1);  // no resurrection
-        check(t, grows ? t + 1 : c.budget_tokens);
-      }
-    });
-  }
+    };
+    if (prompt_tokens > 0) {
+      replay.prompt(prompt_tokens);
+      check(prompt_tokens - 1, spec.is_full() ? prompt_tokens : c.budget_tokens);
+    }
+    for (int t = prompt_tokens; t < c.table.n_tokens; ++t) {
+      const Positions before = replay.kept(0);
+      replay.step(t);
+      EXPECT_EQ(replay.visible(0).size(), before.size() + 1);  // no resurrection
+      check(t, grows ? t + 1 : c.budget_tokens);
+    }
+  });
 }
 
 TEST_P(EveryPolicy, item_12_positive_rescaling_of_scores_changes_nothing) {
-  for (const std::string& text : variants()) {
-    for_cases(text, [&](const RandomCase& c, bool) {
-      const auto policy = fitted(text, c.budget_tokens, c.prompt_tokens);
-      if (policy->prefill() == PrefillMode::kStreaming) return;  // has no prompt-end cut
-      std::vector<float> weights = column_weights(c.table, policy->prompt_need(), c.prompt_tokens);
-      PromptLayer layer{.n_layers = 1,
-                        .n_heads = c.table.n_heads,
-                        .n_kv_heads = c.n_kv_heads,
-                        .prompt_tokens = c.prompt_tokens,
-                        .column_weights = weights};
-      const auto kept = policy->select_prompt(layer);
-      std::vector<float> scaled = weights;
-      for (float& weight : scaled) weight *= 8.0F;  // a power of two: no rounding
-      layer.column_weights = scaled;
-      const auto kept_scaled = policy->select_prompt(layer);
-      for (int h = 0; h < c.n_kv_heads; ++h) {
-        EXPECT_EQ(kept[h].positions, kept_scaled[h].positions);
-      }
-    });
-  }
+  for_variants([&](const std::string& text, const RandomCase& c, bool) {
+    const auto policy = fitted(text, c.budget_tokens, c.prompt_tokens);
+    if (policy->prefill() == PrefillMode::kStreaming) return;  // has no prompt-end cut
+    std::vector<float> weights = column_weights(c.table, policy->prompt_need(), c.prompt_tokens);
+    PromptLayer layer{.n_layers = 1,
+                      .n_heads = c.table.n_heads,
+                      .n_kv_heads = c.n_kv_heads,
+                      .prompt_tokens = c.prompt_tokens,
+                      .column_weights = weights};
+    const auto kept = policy->select_prompt(layer);
+    std::vector<float> scaled = weights;
+    for (float& weight : scaled) weight *= 8.0F;  // a power of two: no rounding
+    layer.column_weights = scaled;
+    const auto kept_scaled = policy->select_prompt(layer);
+    for (int h = 0; h < c.n_kv_heads; ++h) {
+      EXPECT_EQ(kept[h].positions, kept_scaled[h].positions);
+    }
+  });
 }
 
 TEST_P(EveryPolicy, item_23_a_second_request_is_as_if_it_were_alone) {
-  for (const std::string& text : variants()) {
-    for_cases(text, [&](const RandomCase& c, bool in_stream) {
-      RandomCase other = random_case(smix(c.table.n_tokens * 64 + c.prompt_tokens));
-      // A policy is fitted to one length of the prompt.
-      if (other.table.n_tokens < c.prompt_tokens) {
-        other.table = AttentionTable(other.table.n_heads, c.prompt_tokens);
-      }
-      const Drive drive{.prompt_tokens = in_stream ? 0 : c.prompt_tokens};
-      const auto shared =
-          fitted(text, c.budget_tokens, in_stream ? c.table.n_tokens : c.prompt_tokens, in_stream);
-      trace(shared, other, drive);
-      EXPECT_EQ(trace(shared, c, drive), trace(text, c, in_stream));
-    });
-  }
+  for_variants([&](const std::string& text, const RandomCase& c, bool in_stream) {
+    RandomCase other = random_case(smix(c.table.n_tokens * 64 + c.prompt_tokens));
+    // A policy is fitted to one length of the prompt.
+    if (other.table.n_tokens < c.prompt_tokens) {
+      other.table = AttentionTable(other.table.n_heads, c.prompt_tokens);
+    }
+    const Drive drive{.prompt_tokens = in_stream ? 0 : c.prompt_tokens};
+    const auto shared =
+        fitted(text, c.budget_tokens, in_stream ? c.table.n_tokens : c.prompt_tokens, in_stream);
+    trace(shared, other, drive);
+    EXPECT_EQ(trace(shared, c, drive), trace(text, c, in_stream));
+  });
 }
 
 TEST_P(EveryPolicy, item_23_a_clone_and_its_origin_do_not_share_state) {
-  for (const std::string& text : variants()) {
-    for_cases(text, [&](const RandomCase& c, bool in_stream) {
-      const auto policy =
-          fitted(text, c.budget_tokens, in_stream ? c.table.n_tokens : c.prompt_tokens, in_stream);
-      Replay replay(policy, c.table, c.n_kv_heads);
-      if (!in_stream) replay.prompt(c.prompt_tokens);
-      if (replay.state() == nullptr) return;
-      const Positions before = replay.kept();
-      Positions visible = before;
-      visible.push_back(c.table.n_tokens);
-      const auto origin = replay.state()->clone();
-      const auto clone = origin->clone();
-      const std::vector<float> flat(visible.size(), 0.25F);
-      std::vector<float> steep(visible.size(), 0.0F);
-      steep.back() = 1.0F;
-      origin->observe({visible, flat, 1});
-      const Positions kept = origin->select(visible);
-      clone->observe({visible, steep, 1});
-      clone->compact(clone->select(visible));
-      EXPECT_EQ(origin->select(visible), kept);
-    });
-  }
+  for_variants([&](const std::string& text, const RandomCase& c, bool in_stream) {
+    const auto policy =
+        fitted(text, c.budget_tokens, in_stream ? c.table.n_tokens : c.prompt_tokens, in_stream);
+    Replay replay(policy, c.table, c.n_kv_heads);
+    if (!in_stream) replay.prompt(c.prompt_tokens);
+    if (replay.state() == nullptr) return;
+    const Positions before = replay.kept();
+    Positions visible = before;
+    visible.push_back(c.table.n_tokens);
+    const auto origin = replay.state()->clone();
+    const auto clone = origin->clone();
+    const std::vector<float> flat(visible.size(), 0.25F);
+    std::vector<float> steep(visible.size(), 0.0F);
+    steep.back() = 1.0F;
+    origin->observe({visible, flat, 1});
+    const Positions kept = origin->select(visible);
+    clone->observe({visible, steep, 1});
+    clone->compact(clone->select(visible));
+    EXPECT_EQ(origin->select(visible), kept);
+  });
 }
 
 TEST_P(EveryPolicy, item_24_threads_sharing_a_policy_get_the_same_sets) {

@@ -63,8 +63,8 @@ std::vector<std::string> variants_of(const PolicyInfo& info) {
   for (const ParamInfo& param : params) {
     for (const std::string& choice : choices_of(param)) {
       std::string text = name;
-      if (!param.only_with.empty()) text += ":" + std::string(param.only_with);
-      text += ":" + std::string(param.name) + "=" + choice;
+      if (!param.only_with.empty()) text.append(":").append(param.only_with);
+      text.append(":").append(param.name).append("=").append(choice);
       add_if_allowed(text, texts);
       if (param.name == "decode") add_if_allowed(text + ":prefill=streaming:chunk=3", texts);
     }
