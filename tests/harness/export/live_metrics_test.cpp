@@ -39,10 +39,10 @@ SampleOutcome needle_outcome() {
   ProbeSummary probes;
   probes.mass_hit.by_layer.resize(2);
   probes.mass_hit.by_layer[0].add(0.96);  // layer 1 has no ghosts
-  probes.rebound_mass.overall.add(0.02);
-  probes.rebound_mass.overall.add(0.06);
-  probes.rebound_mass_histogram[3] = 1;
-  probes.rebound_mass_histogram[4] = 1;
+  probes.rebound_mass.overall.add(0.25);
+  probes.rebound_mass.overall.add(0.5);
+  probes.rebound_mass_histogram[6] = 1;
+  probes.rebound_mass_histogram[7] = 1;
   probes.rebound_events = 5;
   probes.top_key_hits = 60;
   probes.top_key_misses = 4;
@@ -94,7 +94,7 @@ TEST(LiveMetrics, CountsASample) {
           series("attention_mass_retained_ratio_count", "", "", "", "1") +
           series("attention_mass_retained_ratio_sum", "", "", "", "0.96") +
           series("attention_rebound_ratio_count", "", "", "", "2") +
-          series("attention_rebound_ratio_sum", "", "", "", "0.08") +
+          series("attention_rebound_ratio_sum", "", "", "", "0.75") +
           series("attention_rebound_events_total", "", "", "", "5") +
           series("cache_top_keys_total", "", "", ",result=\"hit\"", "60") +
           series("cache_top_keys_total", "", "", ",result=\"miss\"", "4") +

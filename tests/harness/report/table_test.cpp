@@ -36,7 +36,7 @@ TEST(Table, LeavesNoSpacesAtLineEnds) {
 TEST(Table, KeepsAnAnswerWithLineFeedsOnOneLine) {
   Table table({"output"});
   table.add_row({"two\nlines\tand\x1b[31m"});
-  EXPECT_EQ(table.text(), "output\n-----------------\ntwo lines and [31m\n");
+  EXPECT_EQ(table.text(), "output\n------------------\ntwo lines and [31m\n");
 }
 
 TEST(Table, RefusesRowsOfAnotherWidth) {

@@ -1,0 +1,210 @@
+// What the small commands print, on a tiny random model.
+#include <nlohmann/json.hpp>
+
+#include "tests/harness/commands/program.h"
+
+namespace kvscope::testing {
+namespace {
+
+using nlohmann::json;
+using Commands = ProgramTest;
+
+TEST_F(Commands, HelpAndVersionAreNoErrors) {
+  const Finished help = kvscope("--help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_NE(help.out.find("Examples:"), std::string::npos);
+  for (const char* command : {"sweep", "run", "compare", "list", "show", "tokenize", "score",
+                              "generate", "stats", "bench"}) {
+    const Finished one = kvscope(std::string(command) + " --help");
+    EXPECT_EQ(one.status, 0) << command;
+    EXPECT_NE(one.out.find("Example"), std::string::npos) << command;
+    EXPECT_NE(help.out.find(command), std::string::npos) << command;
+  }
+  const Finished version = kvscope("--version");
+  EXPECT_EQ(version.status, 0);
+  EXPECT_TRUE(version.out.starts_with("kvscope 0.1.0 (")) << version.out;
+}
+
+TEST_F(Commands, ListsWhatThereIs) {
+  std::vector<std::string> names;
+  for (const auto& policy : json::parse(kvscope("list policies --json").out)) {
+    names.push_back(policy["name"]);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"full", "sliding_window", "streaming_llm", "random",
+                                             "h2o", "tova", "snapkv"}));
+  names.clear();
+  for (const auto& task : json::parse(kvscope("list tasks --json").out)) {
+    names.push_back(task["name"]);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"perplexity", "needle", "qa"}));
+  EXPECT_GT(json::parse(kvscope("list metrics --json").out).size(), 10U);
+  EXPECT_NE(kvscope("list policies").out.find("snapkv"), std::string::npos);
+}
+
+TEST_F(Commands, TokenizeRecognisesSpecialTokens) {
+  write_model();
+  // Bytes are 3 + b; "he" is the third merge.
+  EXPECT_EQ(kvscope("tokenize --text 'he<|im_end|>!' --model tiny.gguf").out, "261 2 36\n");
+  write("a.jsonl", "{\"text\": \"!\"}\n{\"text\": \"\"}\n");
+  EXPECT_EQ(kvscope("tokenize --jsonl a.jsonl --json --model tiny.gguf").out,
+            "{\"ids\":[36]}\n{\"ids\":[]}\n");
+}
+
+TEST_F(Commands, ScoreInStreamPrintsWhatTheChecksRead) {
+  write_model();
+  std::string ids = "[10";
+  for (int i = 1; i < 40; ++i) ids += "," + std::to_string(10 + i * 7 % 200);
+  write("ids.json", ids + "]");
+  const std::string score =
+      "score --ids ids.json --model tiny.gguf --json --residents --probe all ";
+  const json h2o = json::parse(kvscope(score + "--policy h2o --budget-tokens 10 --top 3").out);
+  EXPECT_EQ(h2o["token_ids"].size(), 40U);
+  EXPECT_EQ(h2o["nll_nats"].size(), 40U);
+  EXPECT_TRUE(h2o["nll_nats"][0].is_null());
+  EXPECT_TRUE(h2o["nll_nats"][39].is_number());
+  EXPECT_EQ(h2o["top"].size(), 40U);
+  EXPECT_EQ(h2o["top"][0].size(), 3U);
+  EXPECT_EQ(h2o["mode"], "in_stream");
+  EXPECT_EQ(h2o["resident_positions"].size(), 4U);  // 2 layers of 2 KV heads
+  EXPECT_EQ(h2o["resident_positions"]["1.0"].size(), 10U);
+  EXPECT_EQ(h2o["resident_positions"]["1.0"][9], 39);
+  for (const char* key : {"mean_rebound_mass", "mean_hit_at_32", "mean_hit_at_90_percent_mass",
+                          "mean_kl_full_nats", "top1_agreement"}) {
+    EXPECT_TRUE(h2o[key].is_number()) << key;
+  }
+  EXPECT_FALSE(h2o.contains("windows"));
+
+  const json full = json::parse(kvscope(score + "--policy full").out);
+  EXPECT_TRUE(full["mean_rebound_mass"].is_null());
+  EXPECT_TRUE(full["mean_hit_at_32"].is_null());
+  EXPECT_EQ(full["mean_kl_full_nats"], 0.0);
+  EXPECT_EQ(full["top1_agreement"], 1.0);
+  EXPECT_EQ(full["resident_positions"]["0.1"].size(), 40U);
+
+  const json relative = json::parse(
+      kvscope(score + "--policy streaming_llm:positions=cache_relative --budget-tokens 10").out);
+  EXPECT_TRUE(relative["mean_rebound_mass"].is_null());
+  EXPECT_TRUE(relative["mean_kl_full_nats"].is_number());
+
+  // The same bits token by token, and with any number of threads.
+  const std::string plain =
+      "score --ids ids.json --model tiny.gguf --json --policy h2o --budget 0.25 ";
+  const std::string expected = kvscope(plain + "--threads 1").out;
+  EXPECT_EQ(kvscope(plain + "--threads 3").out, expected);
+  EXPECT_EQ(json::parse(kvscope(plain + "--token-major").out)["nll_nats"],
+            json::parse(expected)["nll_nats"]);
+}
+
+TEST_F(Commands, ScoreOfOneTokenHasNothingToPredict) {
+  write_model();
+  write("one.json", "[17]");
+  const json score = json::parse(
+      kvscope("score --ids one.json --model tiny.gguf --policy full --top 2 --json").out);
+  EXPECT_EQ(score["nll_nats"], json::array({nullptr}));
+  EXPECT_TRUE(score["mean_nll_nats"].is_null());
+  EXPECT_EQ(score["top"][0].size(), 2U);
+}
+
+TEST_F(Commands, ScoreCutsATextIntoWindows) {
+  write_model();
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += char('a' + i * i % 26);
+  write("a.txt", text);
+  const json score = json::parse(
+      kvscope("score --text a.txt --model tiny.gguf --policy full --context 16 --limit 2 --json")
+          .out);
+  ASSERT_EQ(score["windows"].size(), 2U);
+  EXPECT_EQ(score["windows"][1]["tokens"], 15);
+  EXPECT_EQ(score["nll_nats"].size(), 32U);
+  EXPECT_TRUE(score["nll_nats"][16].is_null());
+  const double sum = score["windows"][0]["sum_nll_nats"].get<double>() +
+                     score["windows"][1]["sum_nll_nats"].get<double>();
+  // exp of a mean of the same 30 numbers: only the last bit can differ.
+  EXPECT_NEAR(score["perplexity"].get<double>(), std::exp(sum / 30), 1e-9);
+}
+
+TEST_F(Commands, ScoreCutsAtThePromptsEnd) {
+  write_model();
+  std::string ids = "[10";
+  for (int i = 1; i < 48; ++i) ids += "," + std::to_string(10 + i * 11 % 200);
+  write("ids.json", ids + "]");
+  const json score = json::parse(
+      kvscope("score --ids ids.json --model tiny.gguf --json --residents --prompt-tokens 40 "
+              "--budget 0.5 --policy snapkv:window=4")
+          .out);
+  EXPECT_EQ(score["mode"], "monolithic");
+  // Half of the prompt stays and the 8 tokens after it grow the cache.
+  EXPECT_EQ(score["resident_positions"]["0.0"].size(), 28U);
+}
+
+TEST_F(Commands, GenerateAnswersEachLine) {
+  write_model();
+  write("a.jsonl",
+        "{\"ids\": [20, 30, 40, 50, 60, 70], \"prompt_tokens\": 4, \"budget_tokens\": 2}\n"
+        "{\"ids\": [20, 30, 40, 50, 60, 70], \"prompt_tokens\": 6, \"budget_tokens\": 6}\n");
+  const std::string generate =
+      "generate --model tiny.gguf --jsonl a.jsonl --max-new-tokens 3 --json ";
+  const Finished tova = kvscope(generate + "--policy tova");
+  EXPECT_EQ(tova.status, 0) << tova.err;
+  std::istringstream lines(tova.out);
+  std::string first;
+  std::string second;
+  ASSERT_TRUE(std::getline(lines, first) && std::getline(lines, second));
+  EXPECT_LE(json::parse(first)["new_ids"].size(), 3U);
+  EXPECT_GE(json::parse(first)["new_ids"].size(), 1U);
+  EXPECT_TRUE(json::parse(second)["new_ids"].is_array());
+
+  const Finished chat = kvscope(
+      "generate --model tiny.gguf --policy full --prompt 'hello there' --max-new-tokens 2 --json");
+  EXPECT_EQ(chat.status, 0) << chat.err;
+  EXPECT_TRUE(json::parse(chat.out)["text"].is_string());
+}
+
+TEST_F(Commands, StatsPrintsTheSharedKeys) {
+  write("p.csv", "cluster,a,b\nx,0,1\nx,1,1\ny,0,0\ny,1,0\n");
+  const json stats = json::parse(kvscope("stats p.csv --margin 0.1 --json").out);
+  EXPECT_EQ(stats["n"], 4);
+  EXPECT_EQ(stats["clusters"], 2);
+  EXPECT_EQ(stats["mean_difference"], 0.0);
+  EXPECT_EQ(stats["mcnemar_exact"]["gained"], 1);
+  EXPECT_EQ(stats["mcnemar_exact"]["lost"], 1);
+  EXPECT_EQ(stats["sign_flip_exact"]["p_two_sided"], 1.0);
+  EXPECT_TRUE(stats["wilson95_b"].is_array());
+  EXPECT_NE(kvscope("stats p.csv").out.find("mean_difference"), std::string::npos);
+}
+
+TEST_F(Commands, ASweepIsComparedListedAndShown) {
+  write_model();
+  const std::string sweep =
+      "sweep --model tiny.gguf --policies tova --budgets 0.5 --tasks qa:samples=3:people=1 --db "
+      "a.db "
+      "--metrics-textfile a.prom ";
+  const Finished first = kvscope(sweep);
+  ASSERT_EQ(first.status, 0) << first.err;
+  const Finished again = kvscope(sweep);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_NE(read(folder_ / "a.prom").find("kvscope_result_nll_nats{"), std::string::npos);
+
+  const json arms = json::parse(kvscope("list arms --db a.db --json").out);
+  ASSERT_EQ(arms.size(), 2U);
+  EXPECT_EQ(arms[0]["label"], "full@1.000");
+  const json compared = json::parse(kvscope("compare full tova@0.500 --db a.db --json").out);
+  bool found = false;
+  for (const auto& metric : compared["metrics"]) {
+    if (metric["metric"] != "gold_nll_nats") continue;
+    found = true;
+    EXPECT_EQ(metric["n"], 3);
+    EXPECT_TRUE(metric["mean_difference"].is_number());
+  }
+  EXPECT_TRUE(found) << compared;
+  EXPECT_NE(kvscope("compare full tova --db a.db").out.find("95 % interval"), std::string::npos);
+  const json runs = json::parse(kvscope("list runs --db a.db --json").out);
+  const std::string run = runs[0]["run_uuid"];
+  EXPECT_EQ(json::parse(kvscope("show " + run.substr(0, 8) + " --db a.db --json").out)["run_uuid"],
+            run);
+  EXPECT_EQ(json::parse(kvscope("show tova@0.500 --db a.db --json").out)["label"], "tova@0.500");
+  EXPECT_EQ(kvscope("show nothing --db a.db").status, 64);
+}
+
+}  // namespace
+}  // namespace kvscope::testing
