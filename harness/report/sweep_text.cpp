@@ -17,7 +17,8 @@ std::string with_error(const SweepValue* value, int decimals) {
 }
 
 std::string signed_fixed(double value, int decimals) {
-  return (value > 0 ? "+" : "") + format_fixed(value, decimals);
+  std::string text = value > 0 ? "+" : "";
+  return text.append(format_fixed(value, decimals));
 }
 
 std::string difference(const SweepValue* value, int decimals) {
@@ -45,7 +46,8 @@ bool beats_full(const SweepValue& value) {
 // The arms of one budget over all tasks.
 struct ArmView {
   const SweepRow* row = nullptr;  // on the first task
-  double kl_nats = 0.0;           // mean over tasks: the one metric that every task has
+  const SweepTask* task = nullptr;
+  double kl_nats = 0.0;  // mean over tasks: the one metric that every task has
   int tasks = 0;
 };
 
@@ -69,15 +71,20 @@ std::string bytes_phrase(const SweepRow& row, const SweepTask& task) {
   const double arm = value_or_nan(row, "kv_steady_bytes");
   const double full = value_or_nan(task.rows.front(), "kv_steady_bytes");
   if (!std::isfinite(arm) || !std::isfinite(full) || full <= 0) return {};
-  return " (" + format_percent(arm / full, 0) + " of the full cache's bytes after the prompt)";
+  return " (" + format_percent(arm / full, 0) + " of the full cache's bytes at the end of a " +
+         task.task + " sample)";
 }
 
 }  // namespace
 
 std::string sweep_table(const SweepTask& task) {
+  // Beside the primary metric stands the one that explains it.
   const bool text_task = task.primary_metric == "nll_nats";
+  const std::string second_metric = text_task                                ? "perplexity"
+                                    : task.primary_metric == "gold_nll_nats" ? "token_f1"
+                                                                             : "gold_nll_nats";
   std::vector<std::string> header = {"arm", "n", task.primary_metric, "minus full [95 %]"};
-  header.push_back(text_task ? "perplexity" : "gold nll");
+  header.push_back(second_metric);
   for (const char* name : {"KL", "rebound", "hit@32", "KV peak", "of full", "KV kept", "of full"}) {
     header.emplace_back(name);
   }
@@ -87,7 +94,7 @@ std::string sweep_table(const SweepTask& task) {
   for (const SweepRow& row : task.rows) {
     const SweepValue* primary = row.find(task.primary_metric);
     const double second =
-        text_task ? std::exp(value_or_nan(row, "nll_nats")) : value_or_nan(row, "gold_nll_nats");
+        text_task ? std::exp(value_or_nan(row, "nll_nats")) : value_or_nan(row, second_metric);
     std::vector<std::string> cells = {row.arm.label, std::to_string(row.n_ok),
                                       with_error(primary, 3), difference(primary, 3),
                                       format_fixed(second, text_task ? 2 : 3)};
@@ -103,8 +110,8 @@ std::string sweep_table(const SweepTask& task) {
     if (row.n_skipped + row.n_error > 0) reasons[row.reason] += row.n_skipped + row.n_error;
   }
   std::string text = task.task;
-  if (task.dataset != task.task) text += " (" + task.dataset + ")";
-  text += "\n" + table.text();
+  if (task.dataset != task.task) text.append(" (").append(task.dataset).append(")");
+  text.append("\n").append(table.text());
   for (const auto& [reason, n] : reasons) {
     text += "  " + std::to_string(n) + " results without numbers: " + reason + "\n";
   }
@@ -120,7 +127,10 @@ std::string sweep_sentences(const std::vector<SweepTask>& tasks) {
       const SweepValue* kl = row.find("kl_full_nats");
       if (kl == nullptr) continue;
       ArmView& view = by_budget[std::stod(row.arm.budget)][row.arm.arm_key];
-      view.row = &row;
+      if (view.row == nullptr) {
+        view.row = &row;
+        view.task = &task;
+      }
       view.kl_nats += kl->mean;
       ++view.tasks;
       const SweepValue* primary = row.find(task.primary_metric);
@@ -135,7 +145,8 @@ std::string sweep_sentences(const std::vector<SweepTask>& tasks) {
   const auto best = std::ranges::min_element(arms, {}, mean_kl);
   const auto worst = std::ranges::max_element(arms, {}, mean_kl);
   std::string text = "At the smallest budget (" + best->second.row->arm.budget + "), " +
-                     best->second.row->arm.policy + bytes_phrase(*best->second.row, tasks.back()) +
+                     best->second.row->arm.policy +
+                     bytes_phrase(*best->second.row, *best->second.task) +
                      " stays closest to the full cache: " + primary_phrase(tasks, best->first) +
                      ", KL " + format_significant(mean_kl(*best), 2) + " nats.";
   if (arms.size() > 1) {

@@ -20,7 +20,7 @@ constexpr TaskKey kKeys[] = {
      .most = 1e6,
      .help = "questions; of a file: at most so many, 0 = all"},
     {.name = "people",
-     .fallback = "12",
+     .fallback = "4",
      .least = 1,
      .most = 1e4,
      .help = "people of a generated document"},
@@ -65,7 +65,7 @@ std::unique_ptr<Task> make_qa_task(const TaskSpec& spec, const TaskFiles& files,
 
 }  // namespace
 
-const TaskInfo kQaTask = {"qa", "Answers to questions about a document.", "token_f1", kKeys,
+const TaskInfo kQaTask = {"qa", "Answers to questions about a document.", "gold_nll_nats", kKeys,
                           make_qa_task};
 
 }  // namespace kvscope
