@@ -18,7 +18,10 @@ namespace {
 
 constexpr int kNewTokens =
     8;  // the longest answer has four tokens; the rest shows whether the sentence ends there
-constexpr std::size_t kFillerSentences = 5;
+// The same sentences after every fact: with fresh ones each time the model of the demo answers 5 of
+// 20 questions with a full cache, with these 10 of 20 (seed 7), and where the full cache fails
+// eviction cannot be judged.
+constexpr std::size_t kFillerSentences = 15;
 
 // "Anna lives in the city of" + "Oslo" + "."
 struct Fact {
@@ -62,15 +65,14 @@ std::vector<Fact> draw_facts(std::size_t people, Random& random) {
 Document draw_document(const QaOptions& options, Random& random) {
   Document document;
   document.facts = draw_facts(static_cast<std::size_t>(options.people), random);
-  auto filler = shuffled(filler_sentences(), random);
-  std::size_t next_filler = 0;
+  const auto filler = shuffled(filler_sentences(), random);
   for (const Fact& fact : document.facts) {
     if (!document.text.empty()) document.text += options.filler ? "\n" : " ";
     document.offsets.push_back(document.text.size());
     document.text += fact.start + " " + fact.answer + ".";
     for (std::size_t i = 0; options.filler && i < kFillerSentences; ++i) {
       document.text += i == 0 ? "\n" : " ";
-      document.text += filler[next_filler++ % filler.size()];
+      document.text += filler[i];
     }
   }
   return document;

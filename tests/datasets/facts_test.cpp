@@ -41,9 +41,9 @@ TEST(Facts, the_prefix_restates_the_fact_and_the_gold_completes_it) {
     EXPECT_EQ(tokenizer.decode(sample.gold_ids), " " + sample.golds.at(0));
     const std::string prompt = tokenizer.decode(sample.prompt_ids);
     EXPECT_EQ(count(prompt, fact), 1U);
-    EXPECT_EQ(count(prompt, " lives in the city of "), 12U);
-    EXPECT_EQ(count(prompt, " works as a "), 12U);
-    EXPECT_EQ(count(prompt, " owns a "), 12U);
+    EXPECT_EQ(count(prompt, " lives in the city of "), 4U);
+    EXPECT_EQ(count(prompt, " works as a "), 4U);
+    EXPECT_EQ(count(prompt, " owns a "), 4U);
     EXPECT_EQ(prompt.back(), '?');
     EXPECT_EQ(sample.answer_cut, AnswerCut::kSentenceRest);
     kinds.insert(sample.tags.at("fact"));
@@ -86,8 +86,8 @@ TEST(Facts, are_the_same_for_a_seed_and_others_for_another) {
   const Dataset data = make_qa({}, tokenizer);
   EXPECT_EQ(data.key(), make_qa({}, tokenizer).key());
   // Pinned: a change here is a change of the data set, and asks for a new version of it.
-  EXPECT_EQ(data.samples[0].golds[0], "pilot");
-  EXPECT_EQ(data.key(), "f36a7e54f3a9f9661abfd60f1aff84cdf3d20a49d6bb06432836fc816fbe842c");
+  EXPECT_EQ(data.samples[0].golds[0], "cat");
+  EXPECT_EQ(data.key(), "dc128cbe35748256b4b4bdc015e599e6cfff14f4927db4d25449a1c6ad4595a7");
   EXPECT_NE(data.key(), make_qa({.seed = 2}, tokenizer).key());
 }
 
