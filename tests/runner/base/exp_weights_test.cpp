@@ -6,8 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "metrics/probes/entropy.h"
-
 namespace kvscope {
 namespace {
 
@@ -54,24 +52,6 @@ TEST(ExpWeights, FindsTheLargestInAnyPlace) {
     values[at] = -4.0F;
     EXPECT_EQ(largest(values), -4.0F);
   }
-}
-
-TEST(RowEntropy, OfUniformLogitsIsTheLogOfTheirNumber) {
-  const RowEntropy uniform = row_entropy(std::vector<float>(8, 500.0F));
-  EXPECT_NEAR(uniform.lse, 500 + std::log(8.0), 1e-12);
-  EXPECT_NEAR(uniform.entropy_nats, std::log(8.0), 1e-15);
-  EXPECT_NEAR(uniform.effective_tokens, 8, 1e-14);
-}
-
-TEST(RowEntropy, LseFormEqualsTheDirectSum) {
-  const std::vector<float> logits = {1.25F, -0.75F, 2.25F, 0.5F};
-  const RowEntropy row = row_entropy(logits);
-  double direct = 0;
-  for (const float z : logits) {
-    const double p = std::exp(double(z) - row.lse);
-    direct -= p * std::log(p);
-  }
-  EXPECT_NEAR(row.entropy_nats, direct, 1e-15);
 }
 
 }  // namespace
