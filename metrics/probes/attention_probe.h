@@ -18,8 +18,9 @@ struct AttentionProbeShape {
 };
 
 // Counts only rows of (layer, KV head) pairs that have ghosts: the steps t > B of an in-stream
-// policy. Steps of the bins count from the prompt's end if there was a prompt cut, else from the
-// pair's first row with ghosts; both are step 0.
+// policy; of them those from config.first_counted_position on. Steps of the bins count from the
+// prompt's end if there was a prompt cut, else from the pair's first row with ghosts; both are step
+// 0.
 //
 // History h̄ of a ghost: the mean of its weight over the last history_rows rows before it left, over
 // all of its rows if it lived shorter. After a prompt cut a resident starts as if each row of the
@@ -44,8 +45,8 @@ class AttentionProbe final : public ProbeSink {
   // When no call is under way.
   ProbeSummary summary() const;
 
-  // Memory of the history and the ghosts' state, about 4 · history_rows bytes per slot; the
-  // ledger's ghost bytes.
+  // Bytes allocated for the history of the residents (about 4 · history_rows per slot) and for the
+  // ghosts' state.
   std::int64_t bytes() const;
 
  private:

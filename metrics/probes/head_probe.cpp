@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "runner/base/exp_weights.h"
 #include "metrics/probes/rebound_mass.h"
 #include "metrics/probes/step_bins.h"
+#include "runner/base/exp_weights.h"
 
 namespace kvscope {
 namespace {
@@ -73,6 +73,7 @@ void HeadProbe::attention_row(const AttentionRow& row) {
 
 void HeadProbe::measure(const AttentionRow& row, double lse_visible, double lse_ghosts) {
   if (!first_step_position_) first_step_position_ = row.position;
+  if (!counts(row)) return;
   const int bin = step_bin(std::max<std::int64_t>(0, row.position - *first_step_position_));
   const double rebound = rebound_mass(lse_ghosts, lse_visible);
   measured_.rebound_mass.add(rebound, bin);
@@ -104,7 +105,7 @@ void HeadProbe::finish_group_row(const AttentionRow& row) {
 void HeadProbe::detect_events(const AttentionRow& row) {
   const std::size_t n_ghosts = row.ghost_logits.size();
   ghosts_.resize(n_ghosts);  // already so where every eviction was reported
-  measured_.ghost_steps += std::int64_t(n_ghosts);
+  if (counts(row)) measured_.ghost_steps += std::int64_t(n_ghosts);
   const double n_seen = double(row.visible_logits.size() + n_ghosts);
   std::optional<double> smallest;
   for (std::size_t i = 0; i < n_ghosts; ++i) {
@@ -112,6 +113,7 @@ void HeadProbe::detect_events(const AttentionRow& row) {
     const double weight = double(ghost_mean_[i]);
     const double threshold = rebound_threshold(config_.rebound, n_seen, ghost.recent_mean);
     if (!rebound_step(config_.rebound, threshold, weight, ghost.is_armed)) continue;
+    if (!counts(row)) continue;
     ++measured_.rebound_events;
     if (!smallest) smallest = smallest_evictable_weight(row);
     measured_.wrongful_evictions += is_wrongful_eviction(weight, *smallest);

@@ -21,6 +21,9 @@ struct AttentionProbeConfig {
   // Resident tokens that the policy could not have evicted: they prove no eviction wrongful.
   int protected_sinks = 0;   // original positions below
   int protected_recent = 1;  // the newest tokens, the row's own included
+  // Rows at earlier positions move history and events' state but no statistic. For an in-stream
+  // policy that is scored from here on.
+  int first_counted_position = 0;
 };
 
 // What one HeadProbe counted; fields as in ProbeSummary.
@@ -66,6 +69,9 @@ class HeadProbe {
     bool is_armed = true;
   };
 
+  bool counts(const AttentionRow& row) const {
+    return row.position >= config_.first_counted_position;
+  }
   void measure(const AttentionRow& row, double lse_visible, double lse_ghosts);
   void finish_group_row(const AttentionRow& row);
   void detect_events(const AttentionRow& row);

@@ -64,6 +64,48 @@ TEST(AttentionProbe, EqualsTheNaiveProbeAfterAPromptCut) {
   EXPECT_EQ(probe.summary().rebound_mass.overall.n, 200);
 }
 
+TEST(AttentionProbe, CountsFromTheFirstCountedPosition) {
+  // The twin without the option: its summary after all rows less the one after 130 is what counts.
+  const AttentionProbeShape shape{.n_layers = 1, .n_kv_heads = 1, .group_size = 3};
+  AttentionProbe all(shape);
+  AttentionProbe late(shape, {.first_counted_position = 130});
+  RandomStream stream(0, 0, 3, 17);
+  RandomStream twin(0, 0, 3, 17);
+  for (int t = 0; t < 130; ++t) {
+    stream.step(40, all);
+    twin.step(40, late);
+  }
+  const ProbeSummary before = all.summary();
+  const ProbeSummary nothing = late.summary();
+  EXPECT_EQ(nothing.rebound_mass.overall, RunningStat{});
+  EXPECT_TRUE(nothing.rebound_mass.by_step_bin.empty());
+  EXPECT_EQ(nothing.ghost_steps, 0);
+  EXPECT_EQ(nothing.rebound_events, 0);
+  EXPECT_EQ(nothing.wrongful_evictions, 0);
+  for (int t = 130; t < 200; ++t) {
+    stream.step(40, all);
+    twin.step(40, late);
+  }
+  const ProbeSummary after = all.summary();
+  const ProbeSummary counted = late.summary();
+  EXPECT_EQ(counted.rebound_mass.overall.n, 3 * 70);
+  EXPECT_EQ(counted.hit_at_32.overall.n, 3 * 70);
+  EXPECT_EQ(counted.hit_at_p90.overall.n, 3 * 70);
+  EXPECT_EQ(counted.mass_hit.overall.n, 3 * 70);
+  // Sums of about a hundred doubles in another order.
+  EXPECT_NEAR(counted.rebound_mass.overall.mean * 210,
+              after.rebound_mass.overall.mean * double(after.rebound_mass.overall.n) -
+                  before.rebound_mass.overall.mean * double(before.rebound_mass.overall.n),
+              1e-11);
+  EXPECT_GT(before.rebound_events, 0);
+  EXPECT_GT(counted.rebound_events, 0);
+  EXPECT_EQ(counted.rebound_events, after.rebound_events - before.rebound_events);
+  EXPECT_EQ(counted.wrongful_evictions, after.wrongful_evictions - before.wrongful_evictions);
+  EXPECT_EQ(counted.ghost_steps, after.ghost_steps - before.ghost_steps);
+  EXPECT_EQ(counted.top_key_hits, after.top_key_hits - before.top_key_hits);
+  EXPECT_EQ(counted.top_key_misses, after.top_key_misses - before.top_key_misses);
+}
+
 TEST(AttentionProbe, SeesNothingWithoutGhosts) {
   AttentionProbe probe({.n_layers = 2, .n_kv_heads = 1, .group_size = 1});
   RandomStream stream(1, 0, 1, 1);
