@@ -1,6 +1,7 @@
 #include "harness/commands/score.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -33,14 +34,6 @@ struct ScoreOptions {
   bool json = false;
 };
 
-PrefillMode prefill_mode(const std::string& name) {
-  for (const auto mode :
-       {PrefillMode::kMonolithic, PrefillMode::kStreaming, PrefillMode::kTwoPass}) {
-    if (name == name_of(mode)) return mode;
-  }
-  throw UsageError("--prefill " + name + ": write monolithic, streaming or two_pass");
-}
-
 ScoreRun plan_of(const ScoreOptions& options) {
   if (options.ids_file.empty() == options.text_file.empty()) {
     throw UsageError("score: give one of --ids FILE.json or --text FILE");
@@ -52,17 +45,18 @@ ScoreRun plan_of(const ScoreOptions& options) {
   }
   ScoreRun run;
   run.spec = parse_policy(options.arm.policy);
+  if (!options.prefill.empty()) {
+    if (!options.prompt_tokens)
+      throw UsageError("--prefill says how a prompt is read: add --prompt-tokens N");
+    // One grammar decides what goes together, however it was written; `full` has one way.
+    std::string text = options.arm.policy;
+    text.insert(std::min(text.find('+'), text.size()), ":prefill=" + options.prefill);
+    if (!run.spec.is_full()) run.spec = parse_policy(text);
+  }
   const auto budget = budget_of(options.arm, run.spec);
   if (!budget)
     throw UsageError("score: " + run.spec.canonical + " needs --budget R or --budget-tokens N");
   run.budget = *budget;
-  if (!options.prefill.empty()) {
-    const PrefillMode mode = prefill_mode(options.prefill);
-    if (run.spec.written.contains("prefill") && run.spec.prefill != mode) {
-      throw UsageError("--prefill " + options.prefill + " contradicts " + options.arm.policy);
-    }
-    run.spec.prefill = mode;
-  }
   run.prompt_tokens = options.prompt_tokens;
   run.top = options.top;
   run.want_residents = options.residents;

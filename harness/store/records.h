@@ -96,6 +96,14 @@ struct NamedProbe {
 };
 std::array<NamedProbe, 4> named_probes(const ProbeSummary& summary);
 
+// A metric by layer or by step bin that is no attention probe: KV bytes, KL and top-1 agreement of
+// forced rows.
+struct BinnedMetric {
+  std::string metric;
+  std::vector<RunningStat> by_layer;     // may be empty
+  std::vector<RunningStat> by_step_bin;  // step_bins.h; may be empty
+};
+
 enum class RunStatus { kRunning, kFinished, kFailed, kInterrupted };
 std::string_view name_of(RunStatus status);
 
@@ -110,6 +118,8 @@ struct SampleOutcome {
   std::string mode_run;    // in_stream | monolithic | streaming | two_pass: what really ran
   std::vector<std::pair<std::string, double>> metrics;  // names of metric_infos(), finite
   std::optional<ProbeSummary> probes;  // per layer and step bin; of the scored or free-running rows
+
+  std::vector<BinnedMetric> binned;
 
   bool has_output = false;
   std::string output_text;
@@ -126,6 +136,7 @@ struct SampleOutcome {
   double decode_seconds_per_step = 0.0;
   int n_prompt_tokens = 0;  // processed
   int n_decode_steps = 0;
+  int n_compared = 0;  // predictions behind kl_full_nats and top1_agreement
   std::map<std::string, std::string> fitted_params;  // the policy's parameters as really used
 
   std::optional<double> metric(std::string_view name) const;

@@ -66,28 +66,33 @@ class OutcomeWriter {
     }
   }
 
-  void probes(const SampleOutcome& o) {
-    if (!o.probes) return;
+  void by_layer_and_step(const SampleOutcome& o) {
+    if (o.probes) {
+      for (const NamedProbe& probe : named_probes(*o.probes)) {
+        bins(std::string(probe.metric), probe.values.by_layer, probe.values.by_step_bin);
+      }
+    }
+    for (const BinnedMetric& binned : o.binned)
+      bins(binned.metric, binned.by_layer, binned.by_step_bin);
+  }
+
+  void bins(const std::string& name, std::span<const RunningStat> by_layer,
+            std::span<const RunningStat> by_step_bin) {
+    const std::int64_t metric = metric_id(name);
     Statement layer(database_, "INSERT INTO layer_stat VALUES(?,?,?,?,?,?,?,?,?)");
+    for (std::size_t l = 0; l < by_layer.size(); ++l) {
+      const RunningStat& s = by_layer[l];
+      if (s.n == 0) continue;
+      layer.bind(arm_id_, sample_id_, metric, std::int64_t(l), s.n, s.mean, s.m2, s.min, s.max)
+          .run();
+    }
     Statement step(database_, "INSERT INTO step_stat VALUES(?,?,?,?,?,?,?,?,?,?)");
-    for (const NamedProbe& probe : named_probes(*o.probes)) {
-      const std::int64_t metric = metric_id(std::string(probe.metric));
-      const std::vector<RunningStat>& layers = probe.values.by_layer;
-      for (std::size_t l = 0; l < layers.size(); ++l) {
-        const RunningStat& s = layers[l];
-        if (s.n == 0) continue;
-        layer.bind(arm_id_, sample_id_, metric, std::int64_t(l), s.n, s.mean, s.m2, s.min, s.max)
-            .run();
-      }
-      const std::vector<RunningStat>& bins = probe.values.by_step_bin;
-      for (std::size_t b = 0; b < bins.size(); ++b) {
-        const RunningStat& s = bins[b];
-        const StepRange range = step_range(int(b));
-        if (s.n == 0) continue;
-        step.bind(arm_id_, sample_id_, metric, range.low, range.high, s.n, s.mean, s.m2, s.min,
-                  s.max)
-            .run();
-      }
+    for (std::size_t b = 0; b < by_step_bin.size(); ++b) {
+      const RunningStat& s = by_step_bin[b];
+      const StepRange range = step_range(int(b));
+      if (s.n == 0) continue;
+      step.bind(arm_id_, sample_id_, metric, range.low, range.high, s.n, s.mean, s.m2, s.min, s.max)
+          .run();
     }
   }
 
@@ -178,7 +183,7 @@ void Store::record(std::int64_t run_id, std::int64_t arm_id, std::int64_t sample
   }
   writer.result(run_id, outcome);
   writer.metrics(outcome);
-  writer.probes(outcome);
+  writer.by_layer_and_step(outcome);
   writer.blobs(outcome);
   heartbeat(run_id);
   transaction.commit();

@@ -66,8 +66,9 @@ class AnswerTask final : public Task {
       const Sample& sample = dataset_.samples.at(work[work_of[p]].sample);
       for (std::size_t a = 0; a < prepared[p].fitted.size(); ++a) {
         if (prepared[p].outcome[a] < 0) continue;
-        SampleOutcome outcome = answer_outcome(run, sample, prepared[p].fitted[a], a == 0,
-                                               (*results)[p][a], stop_token);
+        SampleOutcome outcome =
+            answer_outcome(run, sample, prepared[p].fitted[a], a == 0 && prepared[p].request.forced,
+                           (*results)[p][a], stop_token);
         outcome.duration_seconds = share;
         outcomes[work_of[p]][static_cast<std::size_t>(prepared[p].outcome[a])] = std::move(outcome);
       }
@@ -90,16 +91,18 @@ class AnswerTask final : public Task {
     const int answer = std::max(sample.max_new_tokens, static_cast<int>(sample.gold_ids.size()));
     const int positions = prompt + static_cast<int>(sample.prefix_ids.size()) + answer;
     const int context = run.engine.model().config.context_length;
-    if (positions > context && !run.beyond_context) {
-      // The shared prefill is dense, whatever an arm does later.
-      std::ranges::fill(outcomes, beyond_context_outcome(positions, context));
-      return p;
-    }
+    // Beyond the trained length only arms whose positions stay bounded run; there is no full arm to
+    // compare with then.
+    const bool beyond = positions > context && !run.beyond_context;
     const auto add = [&](std::size_t arm_index, std::ptrdiff_t outcome) {
       const ArmPlan& arm = run.arms[arm_index];
-      FittedArm fitted = fit_arm(run, arm, {arm.budget, length, false});
+      FittedArm fitted = fit_arm(run, arm, {arm.budget, length, false}, length);
+      if (beyond && fitted.policy && !has_bounded_positions(*fitted.policy, false, context)) {
+        fitted.policy = nullptr;
+        fitted.skipped = beyond_context_outcome(positions, context);
+      }
       if (!fitted.policy) {
-        outcomes[static_cast<std::size_t>(outcome)] = fitted.skipped;
+        if (outcome >= 0) outcomes[static_cast<std::size_t>(outcome)] = fitted.skipped;
         return;
       }
       p.request.arms.push_back({fitted.policy, fitted.probe.get()});
@@ -110,7 +113,7 @@ class AnswerTask final : public Task {
     for (std::size_t j = 0; j < work.arms.size(); ++j) {
       add(work.arms[j], static_cast<std::ptrdiff_t>(j));
     }
-    p.request.forced = true;
+    p.request.forced = !beyond;
     return p;
   }
 
@@ -136,8 +139,11 @@ class AnswerTask final : public Task {
     // The reference has no forced row: its answer is the one that the others are forced along.
     add_metric(outcome, "kl_full_nats",
                is_reference ? 0.0 : mean_of(std::span<const float>(result.kl_full_nats)));
+    outcome.n_compared =
+        static_cast<int>(is_reference ? result.new_ids.size() : result.kl_full_nats.size());
     add_metric(outcome, "top1_agreement",
                is_reference ? 1.0 : mean_of(std::span<const std::uint8_t>(result.top1_agrees)));
+    add_bins(outcome, result.ledger, result.kl_full_nats, result.top1_agrees);
     add_measurements(outcome, result.ledger, result.mode, fitted.probe.get());
     outcome.prefill_seconds = result.prefill_seconds;
     outcome.decode_seconds_per_step = result.decode_seconds_per_step;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "metrics/probes/step_bins.h"
 #include "runner/policies/registry.h"
 
 namespace kvscope {
@@ -14,8 +15,10 @@ bool can_probe(const Policy& policy) {
   return !policy.never_evicts() && policy.positions() == PositionMode::kAbsolute;
 }
 
-std::unique_ptr<AttentionProbe> make_probe(const ModelConfig& model, const Policy& policy) {
+std::unique_ptr<AttentionProbe> make_probe(const ModelConfig& model, const Policy& policy,
+                                           int first_counted_position) {
   AttentionProbeConfig config;
+  config.first_counted_position = first_counted_position;
   if (const auto rule = policy.scan_rule()) {
     config.protected_sinks = rule->sinks;
     config.protected_recent = std::max(rule->protect_last ? 1 : 0, rule->recent);
@@ -26,7 +29,8 @@ std::unique_ptr<AttentionProbe> make_probe(const ModelConfig& model, const Polic
 
 }  // namespace
 
-FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& request) {
+FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& request,
+                  int first_counted_position) {
   FittedArm fitted;
   try {
     fitted.policy = fit_policy(arm.policy, request);
@@ -35,7 +39,7 @@ FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& requ
     return fitted;
   }
   if (run.probes == ProbeLevel::kAll && can_probe(*fitted.policy)) {
-    fitted.probe = make_probe(run.engine.model().config, *fitted.policy);
+    fitted.probe = make_probe(run.engine.model().config, *fitted.policy, first_counted_position);
   }
   return fitted;
 }
@@ -60,6 +64,33 @@ void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode 
   bytes("kv_decode_peak_bytes", ledger.decode_peak);
   bytes("kv_steady_bytes", ledger.steady);
   add_metric(outcome, "resident_tokens", ledger.mean_resident_tokens);
+}
+
+namespace {
+
+template <typename Value>
+std::vector<RunningStat> in_step_bins(std::span<const Value> values) {
+  std::vector<RunningStat> bins;
+  for (std::size_t step = 0; step < values.size(); ++step) {
+    const auto bin = static_cast<std::size_t>(step_bin(static_cast<std::int64_t>(step)));
+    if (bins.size() <= bin) bins.resize(bin + 1);
+    bins[bin].add(static_cast<double>(values[step]));
+  }
+  return bins;
+}
+
+}  // namespace
+
+void add_bins(SampleOutcome& outcome, const Ledger& ledger, std::span<const float> kl_full_nats,
+              std::span<const std::uint8_t> top1_agrees) {
+  BinnedMetric bytes{
+      "kv_steady_bytes", {}, in_step_bins(std::span<const std::int64_t>(ledger.bytes_by_row))};
+  for (const std::int64_t layer : ledger.bytes_by_layer)
+    bytes.by_layer.emplace_back().add(static_cast<double>(layer));
+  outcome.binned.push_back(std::move(bytes));
+  if (kl_full_nats.empty()) return;
+  outcome.binned.push_back({"kl_full_nats", {}, in_step_bins(kl_full_nats)});
+  outcome.binned.push_back({"top1_agreement", {}, in_step_bins(top1_agrees)});
 }
 
 std::optional<double> mean_of(std::span<const float> values) {

@@ -17,13 +17,21 @@ struct FittedArm {
   std::unique_ptr<AttentionProbe> probe;  // null: not wanted or not defined (full, cache-relative)
   SampleOutcome skipped;                  // if policy is null
 };
-FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& request);
+// Probes count rows from first_counted_position on: the same rows in every arm, also in those that
+// acted before.
+FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& request,
+                  int first_counted_position);
 
 // Ledger, mode, probes and the metrics that follow from them; task metrics come before.
 void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode mode,
                       const AttentionProbe* probe);
 
 // Nothing for an empty span; NaN where one of the values is.
+// KV bytes by layer and step, KL and top-1 agreement by step; steps count predictions from the
+// first scored or answered one.
+void add_bins(SampleOutcome& outcome, const Ledger& ledger, std::span<const float> kl_full_nats,
+              std::span<const std::uint8_t> top1_agrees);
+
 std::optional<double> mean_of(std::span<const float> values);
 std::optional<double> mean_of(std::span<const std::uint8_t> flags);
 void add_metric(SampleOutcome& outcome, const std::string& name, std::optional<double> value);

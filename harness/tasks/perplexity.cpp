@@ -27,12 +27,18 @@ constexpr TaskKey kKeys[] = {
      .help = "tokens of a window; default --context"},
 };
 
-// Arms that differ only in how a prompt is prefilled do the same here: there is no prefill in
-// stream, and a cut at the half follows the dense rows.
+// Arms that differ only in how a prompt is prefilled do the same here: in stream there is no
+// prefill, and at the half there is one cut after dense rows.
+PolicySpec as_run(PolicySpec policy) {
+  policy.prefill = PrefillMode::kMonolithic;
+  policy.chunk = 1;
+  return policy;
+}
+
 std::string work_key(const ArmPlan& arm) {
   std::string key = arm.policy.score + '@' + arm.budget.label();
   for (const auto& [name, value] : arm.policy.params) {
-    if (name != "prefill") key += ':' + name + '=' + value;
+    if (name != "prefill" && name != "chunk") key += ':' + name + '=' + value;
   }
   return key;
 }
@@ -76,9 +82,10 @@ class PerplexityTask final : public Task {
       const auto [it, fresh] = member_of.try_emplace(work_key(arm), members.size());
       if (fresh) {
         const bool in_stream = arm.policy.acts_in_stream();
-        members.push_back({fit_arm(run, arm, {arm.budget, half, in_stream}), {}});
+        const ArmPlan same{as_run(arm.policy), arm.budget};
+        members.push_back({fit_arm(run, same, {arm.budget, half, in_stream}, half), {}});
         FittedArm& fitted = members.back().fitted;
-        if (beyond && fitted.policy && !bounded(*fitted.policy)) {
+        if (beyond && fitted.policy && !has_bounded_positions(*fitted.policy, in_stream, context)) {
           fitted.policy = nullptr;
           fitted.skipped = beyond_context_outcome(n_tokens, context);
         }
@@ -117,12 +124,6 @@ class PerplexityTask final : public Task {
     return outcomes;
   }
 
-  // Positions that stay in the trained range however long the text is.
-  static bool bounded(const Policy& policy) {
-    return policy.acts_in_stream() && !policy.never_evicts() &&
-           policy.positions() != PositionMode::kAbsolute;
-  }
-
   static SampleOutcome score_outcome(const ScoreArmResult& result, const Member& member,
                                      const ScoreRequest& request) {
     SampleOutcome outcome;
@@ -144,10 +145,15 @@ class PerplexityTask final : public Task {
       // Entry t - 1 is the distribution that predicts token t.
       outcome.trace_kl_nats.assign(result.kl_full_nats.begin() + std::ptrdiff_t(first) - 1,
                                    result.kl_full_nats.begin() + std::ptrdiff_t(n_tokens) - 1);
+      outcome.n_compared = static_cast<int>(outcome.trace_kl_nats.size());
       add_metric(outcome, "kl_full_nats", mean_of(std::span<const float>(outcome.trace_kl_nats)));
       add_metric(outcome, "top1_agreement",
                  mean_of(std::span(result.top1_agrees).subspan(first - 1, n_tokens - first)));
     }
+    add_bins(outcome, result.ledger, outcome.trace_kl_nats,
+             request.compare_full
+                 ? std::span(result.top1_agrees).subspan(first - 1, n_tokens - first)
+                 : std::span<const std::uint8_t>());
     add_measurements(outcome, result.ledger, result.mode, member.fitted.probe.get());
     outcome.fitted_params = member.fitted.policy->fitted_params();
     outcome.n_prompt_tokens = request.prompt_tokens;

@@ -79,6 +79,9 @@ Ledger Account::finish(std::size_t prefill_rows, int n_heads, int tokens_seen) c
     KvBytes& peak = r < prefill_rows ? ledger.prefill_peak : ledger.decode_peak;
     peak = peak_of(peak, visible_[r]);
   }
+  for (std::size_t r = prefill_rows; r < resident_.size(); ++r) {
+    ledger.bytes_by_row.push_back(resident_[r].total_bytes());
+  }
   ledger.steady = resident_.empty() ? kept_ : resident_.back();
   const std::int64_t resident = resident_slots_.empty() ? kept_slots_ : resident_slots_.back();
   ledger.ghost_peak_bytes = ghost_bytes_;

@@ -183,6 +183,11 @@ class Decoder {
     DecodeArm& arm = row.sample->arms[row.arm];
     if (arm.result.decode_steps > 0) arm.result.decode_seconds_per_step /= arm.result.decode_steps;
     arm.tokens_seen = row.sample->prompt_tokens + row.fed;
+    const ModelConfig& c = context_.model.config;
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      arm.bytes_by_layer.push_back(layer_bytes(
+          std::span(row.sequence.heads).subspan(std::size_t(layer) * c.n_kv_heads, c.n_kv_heads)));
+    }
     std::int64_t ghost_bytes = 0;
     for (const HeadCache& head : row.sequence.ghosts) ghost_bytes += head.physical_bytes();
     arm.account.ghosts(ghost_bytes);

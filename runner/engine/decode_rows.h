@@ -16,7 +16,8 @@ struct DecodeArm {
   Account account{PageShape{}};
   std::size_t account_rows = 0;  // rows that the prompt already used
   std::size_t prefill_rows = 0;
-  int tokens_seen = 0;  // by the free row, at its end
+  std::vector<std::int64_t> bytes_by_layer;  // of the free row, at its end
+  int tokens_seen = 0;                       // by the free row, at its end
   GenerateArmResult result;
 };
 

@@ -6,6 +6,13 @@
 
 namespace kvscope {
 
+bool has_bounded_positions(const Policy& policy, bool in_stream, int context_length) {
+  if (policy.never_evicts() || policy.positions() == PositionMode::kAbsolute) return false;
+  if (!in_stream && (policy.prefill() != PrefillMode::kStreaming || !policy.scan_rule()))
+    return false;
+  return policy.budget_tokens() + (in_stream ? 1 : policy.chunk()) <= context_length;
+}
+
 Engine::Impl::Impl(const Model& model, Backend& backend)
     : context{model,
               backend,

@@ -19,6 +19,11 @@
 
 namespace kvscope {
 
+// Rotation angles that stay within the model's trained range however long the text is: shifting
+// positions, a cache that never holds a dense prompt, and a budget (with the chunk that may stand
+// on top of it) that fits the context.
+bool has_bounded_positions(const Policy& policy, bool in_stream, int context_length);
+
 // ---- score ----
 
 struct ScoreArm {

@@ -1,5 +1,6 @@
 // Engine::generate: one dense prefill a sample, shared; then all arms of all samples decode as rows
 // of one batch.
+#include <algorithm>
 #include <chrono>
 
 #include "runner/base/error.h"
@@ -50,7 +51,11 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(
     impl_->require_tokens(request.gold, "gold answer");
     const int longest = int(prompt_of(request).size() + feed_of(request).size()) +
                         std::max(request.max_new_tokens, int(request.gold.size()));
-    impl_->require_context(longest, "generate");
+    const bool all_bounded =
+        std::all_of(request.arms.begin(), request.arms.end(), [&](const GenerateArm& arm) {
+          return has_bounded_positions(*arm.policy, false, c.context_length);
+        });
+    if (!all_bounded) impl_->require_context(longest, "generate");
     impl_->cover_positions(longest + 1);
   }
   for (const GenerateRequest& request : requests) {
@@ -93,6 +98,7 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(
     for (DecodeArm& arm : sample.arms) {
       arm.result.ledger =
           arm.account.finish(arm.prefill_rows, c.n_layers * c.n_kv_heads, arm.tokens_seen);
+      arm.result.ledger.bytes_by_layer = std::move(arm.bytes_by_layer);
       row.push_back(std::move(arm.result));
     }
   }

@@ -222,6 +222,9 @@ void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
 void LayerPass::leave_layer(int layer) {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     PassResult& result = results_[i];
+    const std::vector<HeadCache>& held = result.is_dense ? dense_.heads : result.sequence.heads;
+    result.bytes_by_layer.push_back(layer_bytes(
+        std::span(held).subspan(std::size_t(layer) * shape_.n_kv_heads, shape_.n_kv_heads)));
     for (int h = 0; h < shape_.n_kv_heads; ++h) {
       const std::size_t index = std::size_t(layer) * shape_.n_kv_heads + h;
       HeadCache& head = result.is_dense ? dense_.heads[index] : result.sequence.heads[index];

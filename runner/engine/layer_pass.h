@@ -54,8 +54,9 @@ struct PassResult {
   Account account{PageShape{}};
   std::size_t prefill_rows = 0;  // leading account rows that belong to a streamed prompt
   PrefillMode mode = PrefillMode::kInStream;
-  std::int64_t ghost_bytes = 0;  // of all layers at the end (ghosts only grow)
-  double seconds = 0.0;          // this arm's cuts (monolithic)
+  std::vector<std::int64_t> bytes_by_layer;  // held at the end
+  std::int64_t ghost_bytes = 0;              // of all layers at the end (ghosts only grow)
+  double seconds = 0.0;                      // this arm's cuts (monolithic)
 };
 
 class LayerPass {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace kvscope {
 
@@ -28,6 +29,9 @@ struct Ledger {
   std::int64_t peak_visible_tokens = 0;   // largest slots of any (layer, KV head) during a row
   std::int64_t evicted_tokens = 0;        // positions dropped, summed over layers and KV heads
   double mean_resident_tokens = 0.0;      // at the end, mean over layers and KV heads
+  std::vector<std::int64_t>
+      bytes_by_row;  // held after each row past the prompt (pages and metadata)
+  std::vector<std::int64_t> bytes_by_layer;  // held at the end
   KvBytes peak() const { return peak_of(prefill_peak, decode_peak); }
 };
 

@@ -28,13 +28,6 @@ void check(const ScoreRequest& request, std::span<const ScoreArm> arms) {
   }
 }
 
-// Positions that stay within the trained range however long the text is: cache-relative ones that
-// never hold the whole prompt.
-bool bounded_positions(const ScoreArm& arm) {
-  return arm.in_stream && arm.policy->positions() != PositionMode::kAbsolute &&
-         !arm.policy->never_evicts();
-}
-
 }  // namespace
 
 std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& request,
@@ -43,7 +36,10 @@ std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& req
   check(request, arms);
   const int n_tokens = int(request.tokens.size());
   impl_->require_tokens(request.tokens, "score");
-  const bool all_bounded = std::all_of(arms.begin(), arms.end(), bounded_positions);
+  const int context_length = impl_->context.model.config.context_length;
+  const bool all_bounded = std::all_of(arms.begin(), arms.end(), [&](const ScoreArm& arm) {
+    return has_bounded_positions(*arm.policy, arm.in_stream, context_length);
+  });
   if (!all_bounded || request.compare_full) impl_->require_context(n_tokens, "score");
   impl_->cover_positions(n_tokens + 1);
   if (request.token_major)
@@ -73,6 +69,7 @@ std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& req
     results[i].resident_positions = std::move(from.resident_positions);
     results[i].mode = from.mode;
     results[i].ledger = from.account.finish(from.prefill_rows, c.n_layers * c.n_kv_heads, n_tokens);
+    results[i].ledger.bytes_by_layer = std::move(from.bytes_by_layer);
   }
   return results;
 }

@@ -1,5 +1,6 @@
 #include "runner/engine/sequence.h"
 
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 
@@ -47,6 +48,21 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
   }
 }
 
+namespace {
+
+// Rank of each slot's position among all: slots keep no order once an eviction has moved one.
+std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> positions) {
+  std::vector<std::int32_t> by_position(positions.size());
+  std::iota(by_position.begin(), by_position.end(), 0);
+  std::sort(by_position.begin(), by_position.end(),
+            [&](std::int32_t a, std::int32_t b) { return positions[a] < positions[b]; });
+  std::vector<std::int32_t> ranks(positions.size());
+  for (std::size_t r = 0; r < by_position.size(); ++r) ranks[by_position[r]] = std::int32_t(r);
+  return ranks;
+}
+
+}  // namespace
+
 void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, const RowRule& how,
                 std::span<const KeptHead> kept) {
   const ScanRule& rule = how.rule;
@@ -58,10 +74,7 @@ void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, cons
     head.count.clear();
     head.priority.clear();
     head.rank.clear();
-    if (how.positions != PositionMode::kAbsolute) {
-      head.rank.resize(n);  // slots stand in order of position
-      std::iota(head.rank.begin(), head.rank.end(), 0);
-    }
+    if (how.positions != PositionMode::kAbsolute) head.rank = ranks_of(head.positions());
     const bool carries_state = rule.scope == ScanRule::Scope::kHead || h == 0;
     if (!rule.evicts() || as_host || !carries_state) continue;
     if (rule.statistic != ScanRule::Statistic::kNone) {
@@ -79,6 +92,12 @@ void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, cons
       }
     }
   }
+}
+
+std::int64_t layer_bytes(std::span<const HeadCache> heads) {
+  std::int64_t bytes = 0;
+  for (const HeadCache& head : heads) bytes += head.physical_bytes() + head.metadata_bytes();
+  return bytes;
 }
 
 void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape,

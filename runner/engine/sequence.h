@@ -46,6 +46,9 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
 void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, const RowRule& how,
                 std::span<const KeptHead> kept);
 
+// Pages and metadata that one layer's heads hold.
+std::int64_t layer_bytes(std::span<const HeadCache> heads);
+
 // Credits a layer's steps to the arm's account.
 void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape,
                const RowRule& how, const StepSlots* steps);

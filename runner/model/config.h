@@ -5,6 +5,8 @@
 
 namespace kvscope {
 
+inline constexpr int kMaxHeadDim = 512;  // kernels keep one head's row on the stack
+
 struct ModelConfig {
   std::string architecture;  // general.architecture, "llama"
   std::string name;          // general.name, or the file's stem

@@ -89,6 +89,10 @@ ModelConfig read_config(const GgufFile& file) {
               std::to_string(value_dim) + ", RoPE " + std::to_string(rope_dim) +
               ") must be even and equal; use another model");
   }
+  if (c.head_dim > kMaxHeadDim) {
+    file.fail("heads of " + std::to_string(c.head_dim) + " dimensions are wider than the " +
+              std::to_string(kMaxHeadDim) + " this program handles; use another model");
+  }
   if (std::int64_t{c.n_heads} * c.head_dim > kLargest) {
     file.fail("its heads are impossibly wide; the file is damaged");
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runner/base/half.h"
+#include "runner/model/config.h"
 
 namespace kvscope::cpu {
 
@@ -55,8 +56,8 @@ void write_slot(HeadCache& head, int slot, const float* k, const float* v, const
   const auto d = std::size_t(shape.head_dim);
   std::byte* keys = head.pool().keys(page);
   if (angle) {
-    float rotated[512];
-    assert(d <= 512);
+    float rotated[kMaxHeadDim];
+    assert(d <= kMaxHeadDim);
     rotate_row(rope, k, *angle, 1.0F, rotated);
     for (std::size_t i = 0; i < d; ++i) store(keys, i * kPageSlots + lane, shape.dtype, rotated[i]);
   } else {
