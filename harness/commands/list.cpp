@@ -15,6 +15,9 @@
 namespace kvscope {
 namespace {
 
+// Ids begin with the time: two of one minute differ only after the first group.
+constexpr std::size_t kShownUuid = 13;
+
 struct ListOptions {
   std::string what;
   std::string database = kDefaultDatabase;
@@ -27,6 +30,16 @@ struct Listing {
   Json rows = Json::array();
 };
 
+// A default for people: what "auto" comes to stands in the text of the values, "(auto: 4, …)".
+std::string default_text(const ParamInfo& param) {
+  std::string text(param.fallback);
+  constexpr std::string_view kAuto = "(auto: ";
+  const std::size_t at = param.values.find(kAuto);
+  if (text != "auto" || at == std::string_view::npos) return text;
+  const std::string_view value = param.values.substr(at + kAuto.size());
+  return text + " (" + std::string(value.substr(0, value.find_first_of(",;)"))) + ")";
+}
+
 Json params_json(std::span<const ParamInfo> params) {
   Json out = Json::array();
   for (const ParamInfo& param : params) {
@@ -38,7 +51,7 @@ Json params_json(std::span<const ParamInfo> params) {
 std::string params_text(std::span<const ParamInfo> params) {
   std::string text;
   for (const ParamInfo& param : params) {
-    text += (text.empty() ? "" : " ") + std::string(param.name) + "=" + std::string(param.fallback);
+    text += (text.empty() ? "" : " ") + std::string(param.name) + "=" + default_text(param);
   }
   return text.empty() ? "-" : text;
 }
@@ -109,7 +122,7 @@ Listing list_arms_of(const ListOptions& options) {
     out.table.add_row({std::to_string(arm.arm_id), arm.label, arm.model, arm.dtype,
                        arm.prefill_mode, arm.position_mode, arm.status, std::to_string(arm.n_ok),
                        std::to_string(arm.n_error), std::to_string(arm.n_skipped),
-                       arm.sweep_uuid.substr(0, 8)});
+                       arm.sweep_uuid.substr(0, kShownUuid)});
     out.rows.push_back({{"arm_id", arm.arm_id},
                         {"arm_key", arm.arm_key},
                         {"label", arm.label},
@@ -138,8 +151,8 @@ Listing list_runs_of(const ListOptions& options) {
   for (const std::size_t column : {1, 2, 3, 7}) out.table.align(column, Table::Align::kLeft);
   for (const RunRow& run : list_runs(store)) {
     const double seconds = run.finished_unix ? *run.finished_unix - run.started_unix : -1.0;
-    out.table.add_row({run.run_uuid.substr(0, 8), run.sweep_uuid.substr(0, 8), run.status,
-                       utc_text(run.started_unix), format_duration(seconds),
+    out.table.add_row({run.run_uuid.substr(0, kShownUuid), run.sweep_uuid.substr(0, kShownUuid),
+                       run.status, utc_text(run.started_unix), format_duration(seconds),
                        std::to_string(run.n_arms), std::to_string(run.n_results),
                        run.program_version});
     out.rows.push_back({{"run_uuid", run.run_uuid},

@@ -172,9 +172,19 @@ ExitCode run_show(const ShowOptions& options) {
   // A run's uuid or its first characters, as `list runs` prints them.
   constexpr std::size_t kShortestUuid = 8;
   if (options.what.size() >= kShortestUuid) {
-    for (const RunRow& run : list_runs(store)) {
-      if (!run.run_uuid.starts_with(options.what)) continue;
-      show_run(run, options.json);
+    std::vector<RunRow> matching = list_runs(store);
+    std::erase_if(matching,
+                  [&](const RunRow& run) { return !run.run_uuid.starts_with(options.what); });
+    if (matching.size() > 1) {
+      std::string candidates;
+      for (const RunRow& run : matching) {
+        candidates += (candidates.empty() ? "" : ", ") + run.run_uuid;
+      }
+      throw UsageError("database " + options.database + ": '" + options.what +
+                       "' could be the runs " + candidates + "; write more of the id");
+    }
+    if (!matching.empty()) {
+      show_run(matching.front(), options.json);
       return ExitCode::kOk;
     }
   }
@@ -193,15 +203,16 @@ void add_show_command(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<ShowOptions>();
   CLI::App* command = app.add_subcommand("show", "Everything about one arm, run or sample");
   command
-      ->add_option("WHAT", options->what,
-                   "Arm (POLICY@BUDGET, row id, key), run (first 8 characters) or sample key")
+      ->add_option(
+          "WHAT", options->what,
+          "Arm (POLICY@BUDGET, row id, key), run (id as list runs prints it) or sample key")
       ->required();
   command->add_option("--db", options->database, "Database of sweeps (default kvscope.db)");
   command->add_flag("--json", options->json, "One JSON object");
   command->footer(
       "Examples:\n"
       "  kvscope show h2o@0.200 --db demo.db\n"
-      "  kvscope show 3f2a91bc --db demo.db --json");
+      "  kvscope show 01a228b0-5f90 --db demo.db --json");
   set_action(*command, context, [options] { return run_show(*options); });
 }
 

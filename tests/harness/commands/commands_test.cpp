@@ -1,6 +1,7 @@
 // What the small commands print, on a tiny random model.
 #include <nlohmann/json.hpp>
 
+#include "harness/store/store.h"
 #include "tests/harness/commands/program.h"
 
 namespace kvscope::testing {
@@ -200,10 +201,24 @@ TEST_F(Commands, ASweepIsComparedListedAndShown) {
   EXPECT_NE(kvscope("compare full tova --db a.db").out.find("95 % interval"), std::string::npos);
   const json runs = json::parse(kvscope("list runs --db a.db --json").out);
   const std::string run = runs[0]["run_uuid"];
-  EXPECT_EQ(json::parse(kvscope("show " + run.substr(0, 8) + " --db a.db --json").out)["run_uuid"],
+  EXPECT_EQ(json::parse(kvscope("show " + run.substr(0, 13) + " --db a.db --json").out)["run_uuid"],
             run);
   EXPECT_EQ(json::parse(kvscope("show tova@0.500 --db a.db --json").out)["label"], "tova@0.500");
   EXPECT_EQ(kvscope("show nothing --db a.db").status, 64);
+
+  Store store = Store::open(folder_ / "a.db", StoreAccess::kCreate);
+  for (const char* uuid : {"ffffffff-0001-7000-8000-000000000001",  //
+                           "ffffffff-0001-7000-8000-000000000002"}) {
+    store.begin_run({.uuid = uuid, .sweep_uuid = runs[0]["sweep_uuid"]});
+  }
+  const Finished ambiguous = kvscope("show ffffffff-0001 --db a.db");
+  EXPECT_EQ(ambiguous.status, 64);
+  EXPECT_NE(ambiguous.err.find("ffffffff-0001-7000-8000-000000000001"), std::string::npos);
+  EXPECT_NE(ambiguous.err.find("ffffffff-0001-7000-8000-000000000002"), std::string::npos);
+  const Finished policies = kvscope("list policies");
+  EXPECT_NE(policies.out.find("sinks=auto (4)"), std::string::npos) << policies.out;
+  EXPECT_NE(policies.out.find("window=auto (32)"), std::string::npos);
+  EXPECT_NE(policies.out.find("recent=auto (half of B)"), std::string::npos);
 }
 
 }  // namespace
