@@ -26,10 +26,16 @@ std::string Dataset::key() const {
   for (const Sample& sample : samples) {
     append_string(bytes, sample.key);
     append_string(bytes, sample.input_sha256);
+    append_string(bytes, sample.cluster_key);
+    append_le32(bytes, static_cast<std::uint32_t>(sample.golds.size()));
+    for (const std::string& gold : sample.golds) append_string(bytes, gold);
+    append_le32(bytes, static_cast<std::uint32_t>(sample.max_new_tokens));
+    append_le32(bytes, static_cast<std::uint32_t>(sample.answer_cut));
   }
   for (const TextWindow& window : windows) {
     append_string(bytes, window.key);
     append_string(bytes, window.input_sha256);
+    append_string(bytes, window.cluster_key);
   }
   return sha256_hex(std::string_view(bytes));
 }

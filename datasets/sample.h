@@ -12,6 +12,7 @@ namespace kvscope {
 
 // How much of a generated answer is judged: all of it, its first line, or the rest of the sentence
 // that the answer's prefix began.
+// Values are part of Dataset::key().
 enum class AnswerCut { kNone, kFirstLine, kSentenceRest };
 
 // One prompt with its answer (needle, qa).
@@ -51,7 +52,8 @@ struct Dataset {
   std::vector<TextWindow> windows;
   std::vector<std::string> notes;  // what a user should be told once, one line each
 
-  // SHA-256 over name, version, and the keys and input hashes in order.
+  // SHA-256 over name, version and, in order, what decides a sample's results and their pairing:
+  // key, input hash, cluster, golds, length and cut of the answer.
   std::string key() const;
 };
 

@@ -41,7 +41,23 @@ TEST(DatasetKey, depends_on_name_version_and_every_sample) {
   keys.insert(data.key());
   data.name = "qa";
   keys.insert(data.key());
-  EXPECT_EQ(keys.size(), 5U);
+  data.samples[0].golds = {"one"};
+  keys.insert(data.key());
+  data.samples[0].golds = {"one", "two"};
+  keys.insert(data.key());
+  data.samples[0].golds = {"onetwo"};
+  keys.insert(data.key());
+  data.samples[0].max_new_tokens = 16;
+  keys.insert(data.key());
+  data.samples[0].answer_cut = AnswerCut::kFirstLine;
+  keys.insert(data.key());
+  data.samples[0].cluster_key = "c";
+  keys.insert(data.key());
+  data.windows.resize(1);
+  keys.insert(data.key());
+  data.windows[0].cluster_key = "c";
+  keys.insert(data.key());
+  EXPECT_EQ(keys.size(), 13U);
   const Dataset same = data;
   EXPECT_EQ(same.key(), data.key());
 }
