@@ -1,17 +1,23 @@
 // H2O: Heavy-Hitter Oracle (Zhang et al., NeurIPS 2023, arXiv:2306.14048).
 //
-//   a_u(i)     = mean over the group's query heads of the softmax weight of row u on token i, over
-//   what was visible then score_t(i) = Σ_{u ≤ t} a_u(i)                       norm=sum, the paper
+//   a_u(i)     = mean over the group's query heads of the softmax weight of row u on token i
+//
+// where the softmax runs over what was visible at row u.
+//
+//   score_t(i) = Σ_{u ≤ t} a_u(i)                       norm=sum, the paper
 //              = Σ_{u ≤ t} a_u(i) / rows that saw i     norm=mean
 //              = Σ_{u ≤ t} lambda^(t-u) a_u(i)          norm=decay
+//
 //   keep       : the `recent` newest tokens and the B - recent others with the largest score
 //
-// Needs     : the attention probabilities of every row.
-// State     : one float per cached token and KV head, and a row count for norm=mean; both move with
-// the token. Deviations: group mean (the paper has no GQA); float32 sums (the official code casts
-// to float16); half of B is recent
-//             where nothing is written (the paper's split is not documented).
-//             recent=0:protect_last=false:norm=mean:decode=grow is KVPress' ObservedAttention.
+// Needs: the attention probabilities of every row.
+//
+// State: one float per cached token and KV head, and a row count for norm=mean; both move with the
+// token.
+//
+// Deviations: group mean (the paper has no GQA); float32 sums (the official code casts to float16);
+// half of B is recent where nothing is written (the paper's split is not documented).
+// recent=0:protect_last=false:norm=mean:decode=grow is KVPress' ObservedAttention.
 #include <array>
 
 #include "runner/policies/builtin.h"

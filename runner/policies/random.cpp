@@ -1,14 +1,19 @@
 // Random: the control that any policy must beat.
 //
-//   score(i) = smix(smix(seed ^ smix(layer << 32 | kv_head)) ^ i), a static priority (SplitMix64;
-//   policies.md 2.5) keep     : the B tokens of largest priority, that is a uniform sample of all
-//   tokens seen (a reservoir)
+//   score(i) = smix(smix(seed ^ smix(layer << 32 | kv_head)) ^ i)
 //
-// Needs     : nothing.
-// State     : none; priorities are computed from positions.
+// a static priority (SplitMix64; policies.md 2.5).
+//
+//   keep     : the B tokens of largest priority
+//
+// that is a uniform sample of all tokens seen (a reservoir).
+//
+// Needs: nothing.
+//
+// State: none; priorities are computed from positions.
+//
 // Deviations: the newest token is protected unless protect_last=false. Evicting a uniformly random
-// resident at each step
-//             (mode=uniform_victim) is another, recency-biased control and not offered.
+// resident at each step (mode=uniform_victim) is another, recency-biased control and not offered.
 #include <array>
 
 #include "runner/policies/builtin.h"

@@ -1,15 +1,21 @@
 // SnapKV: the end of the prompt votes (Li et al., NeurIPS 2024, arXiv:2404.14469).
 //
-//   raw_h(i)  = 1/w Σ_{u = P-w}^{P-1} a_{h,u}(i)   for i < P - w; the softmax runs over the whole
-//   causal row score(i)  = pool_k(reduce over the group's heads of raw_h)(i) keep      : the last w
-//   prompt tokens and the B - w others with the largest score
+//   raw_h(i) = 1/w Σ_{u = P-w}^{P-1} a_{h,u}(i)   for i < P - w
 //
-// Needs     : the attention probabilities of the last w prompt rows.
-// State     : none; it acts once, at the prompt's end (decode=grow, as the paper; or a second
-// policy that holds B). Deviations: one set per KV head from the group's mean (the official code
-// repeats KV heads to query heads); positions stay
-//             ascending. The zero padding of average pooling damps the first and last k/2 positions
-//             as the official code does.
+// where the softmax of a_{h,u} runs over the whole causal row.
+//
+//   score(i) = pool_k(reduce over the group's heads of raw_h)(i)
+//
+//   keep     : the last w prompt tokens and the B - w others with the largest score
+//
+// Needs: the attention probabilities of the last w prompt rows.
+//
+// State: none; it acts once, at the prompt's end (decode=grow, as the paper; or a second policy
+// that holds B).
+//
+// Deviations: one set per KV head from the group's mean (the official code repeats KV heads to
+// query heads); positions stay ascending. The zero padding of average pooling damps the first and
+// last k/2 positions as the official code does.
 #include "runner/policies/snapkv.h"
 
 #include <algorithm>

@@ -1,8 +1,17 @@
 // The one attention arithmetic (architecture.md §3): pages of 32 keys in slot order. Per page and
 // query head:
-//   z_j = Σ_i q_i k_ij      one fused multiply-add chain over i, so a logit's bits do not depend on
-//   the vector width m'  = max(m, max_j z_j); p_j = exp(z_j − m'); l = l·exp(m − m') + Σ_j p_j; o =
-//   o·exp(m − m') + Σ_j p_j v_j  (j in slot order)
+//
+//   z_j = Σ_i q_i k_ij
+//
+//   m'  = max(m, max_j z_j)
+//
+//   p_j = exp(z_j − m')
+//
+//   l   = l·exp(m − m') + Σ_j p_j
+//
+//   o   = o·exp(m − m') + Σ_j p_j v_j     j in slot order
+//
+// z_j is one fused multiply-add chain over i, so a logit's bits do not depend on the vector width.
 // Dense, scan and decode rows all go through it, one query at a time or many: a query's bits never
 // depend on the others. Vector width is chosen at run time (Highway, SSE4 to AVX-512).
 #pragma once
