@@ -48,7 +48,11 @@ std::vector<ArmPlan> expand_arms(const ArmTexts& texts) {
   std::vector<ArmPlan> arms = {{parse_policy("full"), everything}};
   for (const PolicySpec& policy : policies) {
     if (policy.is_full()) {
-      if (policy.canonical != "full") arms.push_back({policy, everything});
+      // Keys change nothing where nothing is evicted; a second full arm would only cost time.
+      if (!policy.written.empty()) {
+        throw UsageError("policy full has no parameters: leave " + policy.written.begin()->first +
+                         '=' + policy.written.begin()->second + " out");
+      }
       continue;
     }
     if (budgets.empty()) {

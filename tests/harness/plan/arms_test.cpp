@@ -46,6 +46,14 @@ TEST(Arms, BudgetsAsRangeAndAsTokens) {
 TEST(Arms, WrongTextsAreUsageErrors) {
   EXPECT_THAT(usage_error([] { expand_arms({"tova", "0.1", "64"}); }), HasSubstr("not both"));
   EXPECT_THAT(usage_error([] { expand_arms({"tova", "", ""}); }), HasSubstr("needs a budget"));
+  EXPECT_THAT(usage_error([] {
+                expand_arms({"full:prefill=streaming", "", ""});
+              }),
+              HasSubstr("full has no parameters: leave prefill=streaming out"));
+  EXPECT_THAT(usage_error([] {
+                expand_arms({"full:protect_last=true", "", ""});
+              }),
+              HasSubstr("full has no parameters"));
   EXPECT_THAT(usage_error([] { expand_arms({"tovaa", "0.1", ""}); }), HasSubstr("tova"));
   for (const char* bad : {"0", "1.5", "nan", "0.1234", "x", "", ","}) {
     if (*bad == '\0') continue;
