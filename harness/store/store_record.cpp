@@ -138,17 +138,25 @@ class OutcomeWriter {
       if (o.metric(stored.text(0)) != stored.real(1)) return stored.text(0);
     }
     if (n_stored != o.metrics.size()) return "set of metrics";
-    Statement trace(database_, "SELECT nll_nats FROM token_trace WHERE arm_id=? AND sample_id=?");
-    trace.bind(arm_id_, sample_id_);
-    if (trace.step() != !o.trace_nll_nats.empty()) return "token trace";
-    if (!o.trace_nll_nats.empty() &&
-        !std::ranges::equal(trace.blob(0), std::as_bytes(std::span(o.trace_nll_nats)))) {
-      return "token trace";
-    }
-    return {};
+    return trace_difference(o);
   }
 
  private:
+  std::string trace_difference(const SampleOutcome& o) {
+    Statement trace(database_,
+                    "SELECT nll_nats,kl_full_nats FROM token_trace WHERE arm_id=? AND sample_id=?");
+    trace.bind(arm_id_, sample_id_);
+    if (trace.step() != !o.trace_nll_nats.empty()) return "token trace";
+    if (o.trace_nll_nats.empty()) return {};
+    const auto agrees = [&](int column, const std::vector<float>& values) {
+      if (trace.is_null(column) != values.empty()) return false;
+      return values.empty() ||
+             std::ranges::equal(trace.blob(column), std::as_bytes(std::span(values)));
+    };
+    if (agrees(0, o.trace_nll_nats) && agrees(1, o.trace_kl_nats)) return {};
+    return "token trace";
+  }
+
   std::int64_t metric_id(const std::string& name) {
     auto [it, fresh] = ids_.try_emplace(name, 0);
     if (fresh) {

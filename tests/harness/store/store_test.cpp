@@ -152,6 +152,12 @@ TEST(Store, TheSameValueTwiceIsFineAndADifferentOneIsAnError) {
   outcome = ok_outcome(0.5);
   outcome.trace_nll_nats[1] = 1.25F;
   EXPECT_THROW(s.store.record(run, s.full, s.sample(0), outcome), DataError);
+  outcome = ok_outcome(0.5);
+  outcome.trace_kl_nats[1] = 0.5F;
+  EXPECT_THAT(message_of<DataError>([&] { s.store.record(run, s.full, s.sample(0), outcome); }),
+              HasSubstr("another token trace"));
+  outcome.trace_kl_nats.clear();
+  EXPECT_THROW(s.store.record(run, s.full, s.sample(0), outcome), DataError);
   EXPECT_THROW(s.store.record(run, s.full, s.sample(0), error_outcome("engine", "x")), DataError);
   EXPECT_THAT(arm_results(s.store, s.full)[0].metrics[1], Pair("gold_nll_nats", 0.5));
 }
