@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <numeric>
 #include <utility>
 
 #include <prometheus/exposer.h>
@@ -36,15 +37,15 @@ struct LiveMetrics::Impl {
   MetricBook book;
   std::unique_ptr<prometheus::Exposer> exposer;
   RunLabels run;
-  int failures = 0;
+  std::array<int, 3> failures{};  // by Part
 };
 
 template <typename Work>
-void LiveMetrics::guarded(std::string_view what, Work&& work) noexcept {
+void LiveMetrics::guarded(Part part, std::string_view what, Work&& work) noexcept {
   try {
     work();
   } catch (const std::exception& error) {
-    if (++impl_->failures == 1) {
+    if (++impl_->failures[std::size_t(part)] == 1) {
       std::fprintf(stderr, "kvscope: warning: metrics: cannot %.*s: %s; the run goes on\n",
                    int(what.size()), what.data(), error.what());
     }
@@ -53,7 +54,7 @@ void LiveMetrics::guarded(std::string_view what, Work&& work) noexcept {
 
 LiveMetrics::LiveMetrics(const RunLabels& run) : impl_(std::make_unique<Impl>()) {
   impl_->run = run;
-  guarded("start", [&] {
+  guarded(Part::kCounts, "start", [&] {
     const BuildInfo& build = build_info();
     impl_->book.set("kvscope_build_info",
                     {{"version", std::string(build.version)},
@@ -71,6 +72,7 @@ LiveMetrics::LiveMetrics(const RunLabels& run) : impl_(std::make_unique<Impl>())
     for (const char* kind : {"oom", "cuda", "nonfinite", "io", "input"}) {
       impl_->book.add("kvscope_errors_total", {{"kind", kind}}, 0);
     }
+    impl_->book.add("kvscope_nonfinite_values_total", {{"probe", "attention_mass"}}, 0);
     impl_->book.set("kvscope_process_peak_memory_bytes", {}, peak_memory_bytes());
   });
 }
@@ -79,7 +81,7 @@ LiveMetrics::~LiveMetrics() = default;
 
 std::optional<std::string> LiveMetrics::listen(const std::string& address) {
   std::optional<std::string> bound;
-  guarded("listen on " + address, [&] {
+  guarded(Part::kListen, "listen on " + address, [&] {
     auto exposer = std::make_unique<prometheus::Exposer>(address);
     exposer->RegisterCollectable(impl_->book.registry());
     const auto ports = exposer->GetListeningPorts();
@@ -90,21 +92,17 @@ std::optional<std::string> LiveMetrics::listen(const std::string& address) {
 }
 
 void LiveMetrics::planned(const ArmLabels& arm, std::string_view dataset, std::int64_t n_samples) {
-  guarded("count planned samples", [&] {
+  guarded(Part::kCounts, "count planned samples", [&] {
     MetricBook::Labels labels = labels_of(arm);
     labels["dataset"] = dataset;
     impl_->book.set("kvscope_samples_planned", labels, double(n_samples));
-    // A counter that appears with its first increment loses it for rate().
-    for (const char* status : {"ok", "error", "skipped"}) {
-      labels["status"] = status;
-      impl_->book.add("kvscope_samples_total", labels, 0);
-    }
+    start_arm_counters(impl_->book, labels_of(arm), std::string(dataset));
   });
 }
 
 void LiveMetrics::sample_done(const ArmLabels& arm, std::string_view dataset,
                               const SampleOutcome& outcome) {
-  guarded("count a sample", [&] {
+  guarded(Part::kCounts, "count a sample", [&] {
     add_sample_metrics(impl_->book, labels_of(arm), std::string(dataset), outcome,
                        impl_->run.selection_units);
     impl_->book.set("kvscope_run_last_progress_timestamp_seconds", {}, unix_seconds());
@@ -113,21 +111,21 @@ void LiveMetrics::sample_done(const ArmLabels& arm, std::string_view dataset,
 }
 
 void LiveMetrics::committed(double transaction_seconds, std::int64_t store_bytes) {
-  guarded("count a transaction", [&] {
+  guarded(Part::kCounts, "count a transaction", [&] {
     impl_->book.observe("kvscope_store_transaction_duration_seconds", {}, transaction_seconds);
     impl_->book.set("kvscope_store_size_bytes", {}, double(store_bytes));
   });
 }
 
 void LiveMetrics::error(std::string_view kind) {
-  guarded("count an error", [&] {
+  guarded(Part::kCounts, "count an error", [&] {
     impl_->book.add("kvscope_errors_total", {{"kind", std::string(kind)}}, 1);
   });
 }
 
 void LiveMetrics::arm_result(const ArmLabels& arm, std::string_view dataset,
                              std::span<const ArmMetricRow> metrics) {
-  guarded("export a result", [&] {
+  guarded(Part::kCounts, "export a result", [&] {
     MetricBook::Labels labels = labels_of(arm);
     labels["dataset"] = dataset;
     add_result_metrics(impl_->book, labels, metrics);
@@ -135,7 +133,7 @@ void LiveMetrics::arm_result(const ArmLabels& arm, std::string_view dataset,
 }
 
 void LiveMetrics::run_done(double duration_seconds, bool success) {
-  guarded("export the run's end", [&] {
+  guarded(Part::kCounts, "export the run's end", [&] {
     const MetricBook::Labels suite = {{"suite", impl_->run.suite}};
     impl_->book.set("kvscope_run_duration_seconds", suite, duration_seconds);
     impl_->book.set("kvscope_run_completion_timestamp_seconds", suite, unix_seconds());
@@ -146,11 +144,14 @@ void LiveMetrics::run_done(double duration_seconds, bool success) {
 }
 
 void LiveMetrics::write_textfile(const std::filesystem::path& file) {
-  guarded("write " + file.string(), [&] { replace_file(file, impl_->book.text()); });
+  guarded(Part::kTextfile, "write " + file.string(),
+          [&] { replace_file(file, impl_->book.text()); });
 }
 
 std::string LiveMetrics::text() const { return impl_->book.text(); }
 
-int LiveMetrics::failures() const { return impl_->failures; }
+int LiveMetrics::failures() const {
+  return std::accumulate(impl_->failures.begin(), impl_->failures.end(), 0);
+}
 
 }  // namespace kvscope

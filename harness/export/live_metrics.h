@@ -1,6 +1,6 @@
 // What a run tells Prometheus while it works and when it ends (observability.md §1). The store is
 // the record; nothing here can fail a run: no member throws, faults become one warning on stderr
-// and are counted.
+// for each kind (counting, serving, writing the file) and are counted.
 #pragma once
 
 #include <filesystem>
@@ -59,8 +59,9 @@ class LiveMetrics {
 
  private:
   struct Impl;
+  enum class Part { kCounts, kListen, kTextfile };  // each warns once
   template <typename Work>
-  void guarded(std::string_view what, Work&& work) noexcept;
+  void guarded(Part part, std::string_view what, Work&& work) noexcept;
   std::unique_ptr<Impl> impl_;
 };
 

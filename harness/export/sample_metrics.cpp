@@ -64,8 +64,8 @@ void add_quality(MetricBook& book, const Labels& arm, const std::string& dataset
     book.observe("kvscope_output_kl_divergence_nats", arm, *kl);
   }
   const auto agreement = outcome.metric("top1_agreement");
-  if (agreement && !outcome.trace_kl_nats.empty()) {
-    const double compared = double(outcome.trace_kl_nats.size());
+  if (agreement && outcome.n_compared > 0) {
+    const double compared = outcome.n_compared;
     const double matches = std::round(*agreement * compared);
     book.add("kvscope_token_comparisons_total", with(arm, "result", "match"), matches);
     book.add("kvscope_token_comparisons_total", with(arm, "result", "mismatch"),
@@ -82,6 +82,24 @@ void add_quality(MetricBook& book, const Labels& arm, const std::string& dataset
 
 }  // namespace
 
+void start_arm_counters(MetricBook& book, const Labels& arm, const std::string& dataset) {
+  const auto start = [&](const char* family, const Labels& labels) { book.add(family, labels, 0); };
+  const auto start_each = [&](const char* family, const Labels& labels, const char* name,
+                              std::initializer_list<const char*> values) {
+    for (const char* value : values) start(family, with(labels, name, value));
+  };
+  for (const char* family :
+       {"kvscope_prompt_tokens_total", "kvscope_generation_tokens_total",
+        "kvscope_evicted_tokens_total", "kvscope_attention_rebound_events_total"}) {
+    start(family, arm);
+  }
+  start_each("kvscope_cache_top_keys_total", arm, "result", {"hit", "miss"});
+  start_each("kvscope_token_comparisons_total", arm, "result", {"match", "mismatch"});
+  const Labels of_dataset = with(arm, "dataset", dataset);
+  start_each("kvscope_samples_total", of_dataset, "status", {"ok", "error", "skipped"});
+  start_each("kvscope_task_results_total", of_dataset, "result", {"correct", "incorrect"});
+}
+
 void add_sample_metrics(MetricBook& book, const Labels& arm, const std::string& dataset,
                         const SampleOutcome& outcome, int selection_units) {
   book.add("kvscope_samples_total",
@@ -92,11 +110,14 @@ void add_sample_metrics(MetricBook& book, const Labels& arm, const std::string& 
   if (outcome.status != OutcomeStatus::kOk) return;
 
   book.add("kvscope_prompt_tokens_total", arm, outcome.n_prompt_tokens);
-  book.add("kvscope_generation_tokens_total", arm, outcome.n_decode_steps);
+  // Steps that are fed the text's own tokens generate nothing.
+  if (outcome.has_output) {
+    book.add("kvscope_generation_tokens_total", arm, outcome.n_decode_steps);
+  }
   if (outcome.prefill_seconds > 0) {
     book.observe("kvscope_time_to_first_token_seconds", arm, outcome.prefill_seconds);
   }
-  if (outcome.n_decode_steps > 0) {
+  if (outcome.decode_seconds_per_step > 0) {
     book.observe("kvscope_inter_token_latency_seconds", arm, outcome.decode_seconds_per_step);
   }
   add_ledger(book, arm, outcome.ledger, selection_units);

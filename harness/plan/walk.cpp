@@ -53,7 +53,7 @@ std::optional<Outcomes> run_batch(const Walk& walk, const Task& task,
   try {
     return task.run(walk.run, batch);
   } catch (const std::bad_alloc&) {
-    walk.live.error("oom");
+    // Counted with the error rows; a batch that fits sample by sample lost nothing.
   }
   Outcomes outcomes;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -68,6 +68,18 @@ std::optional<Outcomes> run_batch(const Walk& walk, const Task& task,
   return outcomes;
 }
 
+// The database with its write-ahead log, in bytes.
+std::int64_t store_bytes(const Store& store) {
+  std::int64_t total = 0;
+  for (const char* suffix : {"", "-wal"}) {
+    std::filesystem::path file = store.path();
+    std::error_code absent;
+    const auto bytes = std::filesystem::file_size(file += suffix, absent);
+    if (!absent) total += static_cast<std::int64_t>(bytes);
+  }
+  return total;
+}
+
 void record_batch(const Walk& walk, const PlannedTask& planned, const TaskRows& rows,
                   std::span<const SampleWork> batch, const Outcomes& outcomes, Progress& progress) {
   const std::string_view dataset = planned.task->dataset().name;
@@ -78,9 +90,7 @@ void record_batch(const Walk& walk, const PlannedTask& planned, const TaskRows& 
       const auto start = std::chrono::steady_clock::now();
       walk.store.record(walk.run_id, walk.arm_ids[arm], rows.sample_ids[batch[i].sample], outcome);
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-      std::error_code unknown;
-      const auto bytes = std::filesystem::file_size(walk.store.path(), unknown);
-      walk.live.committed(elapsed.count(), unknown ? 0 : static_cast<std::int64_t>(bytes));
+      walk.live.committed(elapsed.count(), store_bytes(walk.store));
       walk.live.sample_done(labels_of(walk, arm), dataset, outcome);
       progress.advance();
     }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -25,7 +26,8 @@ SampleOutcome needle_outcome() {
   SampleOutcome outcome;
   outcome.mode_run = "monolithic";
   outcome.metrics = {{"recall", 1.0}, {"kl_full_nats", 0.02}, {"top1_agreement", 0.75}};
-  outcome.trace_kl_nats = {0.01F, 0.03F, 0.02F, 0.02F};
+  outcome.n_compared = 4;
+  outcome.has_output = true;
   outcome.n_prompt_tokens = 1000;
   outcome.n_decode_steps = 9;
   outcome.prefill_seconds = 0.3;
@@ -110,6 +112,36 @@ TEST(LiveMetrics, CountsASample) {
           series("inter_token_latency_seconds_sum", "", "", "", "0.02"));
 }
 
+TEST(LiveMetrics, EveryCounterOfAnArmStartsAtZero) {
+  LiveMetrics planned({"run-1", "sweep-1", "sweep", 6});
+  planned.planned(kArm, "needle", 20);
+  LiveMetrics done({"run-1", "sweep-1", "sweep", 6});
+  done.planned(kArm, "needle", 20);
+  done.sample_done(kArm, "needle", needle_outcome());
+  const auto counters = [](const std::string& text) {
+    std::string names;
+    std::istringstream lines(lines_with(text, "_total{"));
+    for (std::string line; std::getline(lines, line);)
+      names += line.substr(0, line.rfind(' ')) + '\n';
+    return names;
+  };
+  EXPECT_EQ(counters(planned.text()), counters(done.text()));
+  EXPECT_NE(counters(done.text()).find("token_comparisons_total"), std::string::npos);
+  std::istringstream lines(lines_with(planned.text(), "_total{"));
+  for (std::string line; std::getline(lines, line);) EXPECT_TRUE(line.ends_with("} 0")) << line;
+}
+
+TEST(LiveMetrics, ScoringATextGeneratesNothingAndHasNoLatency) {
+  LiveMetrics metrics({"run-1", "sweep-1", "sweep", 6});
+  metrics.planned(kArm, "text", 1);
+  SampleOutcome outcome = needle_outcome();
+  outcome.has_output = false;
+  outcome.decode_seconds_per_step = 0;
+  metrics.sample_done(kArm, "text", outcome);
+  EXPECT_TRUE(lines_with(metrics.text(), "generation_tokens_total{").ends_with("} 0\n"));
+  EXPECT_EQ(lines_with(metrics.text(), "kvscope_inter_token_latency_seconds"), "");
+}
+
 TEST(LiveMetrics, AFailedSampleCountsAsAnErrorAndNothingElse) {
   LiveMetrics metrics({"run-1", "sweep-1", "sweep", 6});
   metrics.sample_done(kArm, "qa", error_outcome("nonfinite", "a NaN"));
@@ -192,10 +224,16 @@ TEST(LiveMetrics, ReplacesTheTextfileWhole) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
   EXPECT_EQ(metrics.failures(), 0);
 
+  // One warning for each kind of failure, however often it happens.
   ::testing::internal::CaptureStderr();
   metrics.write_textfile(folder / "absent" / "kvscope.prom");
-  ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(metrics.failures(), 1);
+  metrics.write_textfile(folder / "absent" / "kvscope.prom");
+  EXPECT_EQ(metrics.listen("192.0.2.1:1"), std::nullopt);  // TEST-NET-1: no address of ours
+  const std::string warnings = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 2) << warnings;
+  EXPECT_NE(warnings.find("cannot write "), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find("cannot listen on "), std::string::npos) << warnings;
+  EXPECT_EQ(metrics.failures(), 3);
   fs::remove_all(folder);
 }
 
