@@ -9,9 +9,7 @@
 namespace kvscope {
 
 std::uint64_t static_priority(std::uint64_t seed, UnitPlace place, std::int32_t position) {
-  const std::uint64_t unit =
-      (static_cast<std::uint64_t>(place.layer) << 32) | static_cast<std::uint64_t>(place.kv_head);
-  return smix(smix(seed ^ smix(unit)) ^ static_cast<std::uint64_t>(position));
+  return token_priority(seed, place.layer, place.kv_head, position);
 }
 
 std::vector<float> mean_over_heads(std::span<const float> values, int n_heads, std::size_t n) {
