@@ -181,6 +181,11 @@ void end_run_quietly(Store& store, std::int64_t run_id, RunStatus status) noexce
   }
 }
 
+ExitCode stopped_before_the_run(const StopSignals& signals) {
+  std::fprintf(stderr, "Stopped before the first sample; the same command starts again.\n");
+  return signals.exit_code().value_or(ExitCode::kTryAgain);
+}
+
 }  // namespace
 
 void add_sweep_options(CLI::App& command, SweepOptions& options) {
@@ -206,6 +211,7 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
 }
 
 ExitCode run_sweep(const SweepOptions& options) {
+  const StopSignals signals;  // first: loading takes long enough to be interrupted
   const std::vector<ArmPlan> arms = expand_arms(options.arms);
   std::vector<TaskSpec> specs = parse_tasks(options.tasks);
   const ProbeLevel probes = parse_probe_level(options.probe);
@@ -214,6 +220,7 @@ ExitCode run_sweep(const SweepOptions& options) {
   Store::check(options.database);
 
   const OpenedModel opened = open_model(options.model);
+  if (signals.requested()) return stopped_before_the_run(signals);
   const Model& model = *opened.model;
   const std::vector<PlannedTask> tasks = plan_tasks(options, std::move(specs), *opened.tokenizer);
   Store store = Store::open(options.database, StoreAccess::kCreate);
@@ -225,7 +232,7 @@ ExitCode run_sweep(const SweepOptions& options) {
     return ExitCode::kOk;
   }
 
-  const StopSignals signals;
+  if (signals.requested()) return stopped_before_the_run(signals);
   const auto started = std::chrono::steady_clock::now();
   const RunRecord record{new_uuid(),
                          sweep.uuid,
