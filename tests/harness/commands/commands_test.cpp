@@ -177,7 +177,8 @@ TEST_F(Commands, StatsPrintsTheSharedKeys) {
 TEST_F(Commands, ASweepIsComparedListedAndShown) {
   write_model();
   const std::string sweep =
-      "sweep --model tiny.gguf --policies tova --budgets 0.5 --tasks qa:samples=3:people=1 --db "
+      "sweep --model tiny.gguf --policies tova --budgets 0.5 --tasks "
+      "qa:samples=3:people=1:filler=false --db "
       "a.db "
       "--metrics-textfile a.prom ";
   const Finished first = kvscope(sweep);
@@ -209,7 +210,11 @@ TEST_F(Commands, ASweepIsComparedListedAndShown) {
   Store store = Store::open(folder_ / "a.db", StoreAccess::kCreate);
   for (const char* uuid : {"ffffffff-0001-7000-8000-000000000001",  //
                            "ffffffff-0001-7000-8000-000000000002"}) {
-    store.begin_run({.uuid = uuid, .sweep_uuid = runs[0]["sweep_uuid"]});
+    RunRecord record;
+    record.uuid = uuid;
+    record.sweep_uuid = runs[0]["sweep_uuid"];
+    record.argv_json = "[]";
+    store.begin_run(record);
   }
   const Finished ambiguous = kvscope("show ffffffff-0001 --db a.db");
   EXPECT_EQ(ambiguous.status, 64);
