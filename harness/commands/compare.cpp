@@ -1,11 +1,13 @@
 #include "harness/commands/compare.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
 #include "harness/report/json.h"
 #include "harness/report/paired_json.h"
 #include "harness/report/table.h"
+#include "harness/store/metric_info.h"
 #include "harness/store/queries.h"
 #include "metrics/stats/pairs_report.h"
 #include "runner/base/error.h"
@@ -111,8 +113,13 @@ ExitCode run_compare(const CompareOptions& options) {
   if (options.margin && !(*options.margin >= 0))
     throw UsageError("--margin is a number of at least 0");
   Store store = Store::open(options.database, StoreAccess::kReadOnly);
-  const ArmRow a = find_arm(store, options.a);
-  const ArmRow b = find_arm(store, options.b);
+  for (const std::string& name : options.metrics) {
+    if (std::ranges::none_of(metric_infos(), [&](const MetricInfo& m) { return m.name == name; })) {
+      throw UsageError("--metrics: no metric '" + name + "'; `kvscope list metrics` shows all");
+    }
+  }
+  const auto [a, b] = find_arm_pair(store, options.a, options.b);
+  if (a.arm_id == b.arm_id) throw UsageError("compare: " + a.label + " twice; name two arms");
   std::vector<Comparison> comparisons;
   for (PairedValues& values : paired_values(store, a.arm_id, b.arm_id)) {
     const auto& wanted = options.metrics;

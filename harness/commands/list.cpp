@@ -60,7 +60,15 @@ Listing list_policies() {
   Listing out{Table({"policy", "parameters", "what it does"})};
   out.table.align(1, Table::Align::kLeft).align(2, Table::Align::kLeft);
   for (const PolicyInfo& policy : policies()) {
-    out.table.add_row({std::string(policy.name), params_text(policy.params),
+    // Common keys whose default this policy changes belong to what one must know of it.
+    std::string text = params_text(policy.params);
+    const auto add = [&](std::string_view key, std::string_view value) {
+      text = (text == "-" ? "" : text + " ") + std::string(key) + "=" + std::string(value);
+    };
+    if (policy.default_decode != DecodeMode::kSelf) add("decode", name_of(policy.default_decode));
+    if (policy.default_positions != PositionMode::kAbsolute)
+      add("positions", name_of(policy.default_positions));
+    out.table.add_row({std::string(policy.name), text,
                        std::string(policy.summary) + " (" + std::string(policy.paper) + ")"});
     out.rows.push_back({{"name", policy.name},
                         {"summary", policy.summary},

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -287,7 +288,8 @@ ExitCode run_sweep(const SweepOptions& options) {
     return signals.exit_code().value_or(ExitCode::kTryAgain);
   }
   print_results(store, sweep, options, "finished");
-  return ExitCode::kOk;
+  const auto ran = [&](std::int64_t arm) { return find_arm(store, std::to_string(arm)).n_ok > 0; };
+  return std::ranges::any_of(sweep.arm_ids, ran) ? ExitCode::kOk : ExitCode::kNotEvaluable;
 }
 
 }  // namespace kvscope

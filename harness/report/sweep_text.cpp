@@ -139,7 +139,8 @@ std::string sweep_sentences(const std::vector<SweepTask>& tasks) {
       }
     }
   }
-  if (by_budget.empty()) return "Only the full cache ran, so there is nothing to compare yet.";
+  if (by_budget.empty())
+    return "No arm beside the full cache has results, so there is nothing to compare.";
   const auto mean_kl = [](const auto& entry) { return entry.second.kl_nats / entry.second.tasks; };
   const auto& arms = by_budget.begin()->second;  // of the smallest one
   const auto best = std::ranges::min_element(arms, {}, mean_kl);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "harness/store/database.h"
 #include "harness/store/statement.h"
 #include "runner/base/error.h"
+#include "runner/policies/spec.h"
 
 namespace kvscope {
 namespace {
@@ -74,25 +76,70 @@ std::vector<RunRow> list_runs(Store& store) {
   return rows;
 }
 
-ArmRow find_arm(Store& store, std::string_view selector) {
+namespace {
+
+// "h2o@0.2" is "h2o@0.200": budgets are named as they are stored.
+std::string stored_label(std::string_view selector) {
+  const std::size_t at = selector.rfind('@');
+  if (at == std::string_view::npos) return std::string(selector);
+  try {
+    return std::string(selector.substr(0, at + 1)) +
+           parse_budget_ratio(selector.substr(at + 1)).label();
+  } catch (const UsageError&) {
+    return std::string(selector);
+  }
+}
+
+// Everything a selector could mean, in any sweep.
+std::vector<ArmRow> arms_named(Store& store, std::string_view selector) {
   std::vector<ArmRow> found;
   if (all_of_kind(selector, "0123456789")) {
     found = arms_where(store, "CAST(arm_id AS TEXT)=?", selector);
   }
   if (found.empty() && selector.size() >= 4 && all_of_kind(selector, "0123456789abcdef")) {
-    found = of_newest_sweep(arms_where(store, "substr(arm_key,1,length(?1))=?1", selector));
+    found = arms_where(store, "substr(arm_key,1,length(?1))=?1", selector);
   }
-  if (found.empty()) found = of_newest_sweep(arms_where(store, "label=?", selector));
-  if (found.empty()) found = of_newest_sweep(arms_where(store, "policy=?", selector));
+  if (found.empty()) found = arms_where(store, "label=?", stored_label(selector));
+  if (found.empty()) found = arms_where(store, "policy=?", selector);
+  return found;
+}
+
+ArmRow only_one(Store& store, std::string_view selector, const std::vector<ArmRow>& found) {
   if (found.size() == 1) return found.front();
   const std::string file = "database " + store.path().string();
   if (found.empty()) {
-    throw UsageError(file + ": no arm '" + std::string(selector) +
-                     "'; `kvscope list arms` shows what is there");
+    throw UsageError(file + ": no arm '" + std::string(selector) + "'; `kvscope list arms --db " +
+                     store.path().string() + "` shows what is there");
   }
   std::string names;
   for (const ArmRow& arm : found) names += (names.empty() ? "" : ", ") + arm.label;
   throw UsageError(file + ": '" + std::string(selector) + "' could be " + names);
+}
+
+std::vector<ArmRow> of_sweep(const std::vector<ArmRow>& arms, const std::string& sweep_uuid) {
+  std::vector<ArmRow> those;
+  std::ranges::copy_if(arms, std::back_inserter(those),
+                       [&](const ArmRow& arm) { return arm.sweep_uuid == sweep_uuid; });
+  return those;
+}
+
+}  // namespace
+
+ArmRow find_arm(Store& store, std::string_view selector) {
+  return only_one(store, selector, of_newest_sweep(arms_named(store, selector)));
+}
+
+std::pair<ArmRow, ArmRow> find_arm_pair(Store& store, std::string_view a, std::string_view b) {
+  const std::vector<ArmRow> as = arms_named(store, a);
+  const std::vector<ArmRow> bs = arms_named(store, b);
+  std::vector<ArmRow> shared;
+  std::ranges::copy_if(as, std::back_inserter(shared),
+                       [&](const ArmRow& arm) { return !of_sweep(bs, arm.sweep_uuid).empty(); });
+  if (shared.empty()) {
+    return {only_one(store, a, of_newest_sweep(as)), only_one(store, b, of_newest_sweep(bs))};
+  }
+  const ArmRow first = only_one(store, a, of_newest_sweep(shared));
+  return {first, only_one(store, b, of_sweep(bs, first.sweep_uuid))};
 }
 
 std::vector<ArmMetricRow> arm_metrics(Store& store, std::int64_t arm_id) {

@@ -96,6 +96,9 @@ std::vector<RunRow> list_runs(Store& store);  // newest first
 // in the newest sweep that has it. Throws UsageError if none or several match, naming what could be
 // meant.
 ArmRow find_arm(Store& store, std::string_view selector);
+// Two arms to compare: names that several sweeps have are looked up in the newest sweep that has
+// both, so that both saw the same samples; apart where no sweep has both.
+std::pair<ArmRow, ArmRow> find_arm_pair(Store& store, std::string_view a, std::string_view b);
 
 std::vector<ArmMetricRow> arm_metrics(Store& store, std::int64_t arm_id);
 // Every metric that both arms have on equal inputs; arms of different sweeps pair by data set,

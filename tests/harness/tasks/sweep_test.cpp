@@ -128,7 +128,7 @@ TEST_F(SweepTest, EveryArmHasARowForEverySample) {
   }
   Statement probes(store.database(), "SELECT count(*) FROM layer_stat WHERE arm_id=?");
   probes.bind(tova.arm_id).step();
-  EXPECT_EQ(probes.integer(0), 6 * 4 * 2);  // samples × probe metrics × layers
+  EXPECT_EQ(probes.integer(0), 6 * (4 + 1) * 2);  // samples × (probe metrics + KV bytes) × layers
 }
 
 TEST_F(SweepTest, TheMeanOfATraceIsTheMetric) {

@@ -171,9 +171,11 @@ TEST(GgufModel, RefusesSizesThatContradictEachOther) {
   EXPECT_THAT(shaped([](TinyModelShape& s) { s.n_layers = 1; }), HasSubstr("not part of"));
   EXPECT_THAT(shaped([](TinyModelShape& s) {
                 s.n_heads = 1 << 30;
-                s.head_dim = 1 << 30;
+                s.head_dim = 512;
               }),
               HasSubstr("impossibly wide"));
+  EXPECT_THAT(shaped([](TinyModelShape& s) { s.head_dim = 1024; }),
+              HasSubstr("wider than the 512"));
   EXPECT_THAT(shaped([](TinyModelShape& s) { s.rms_eps = NAN; }), HasSubstr("positive number"));
   EXPECT_THAT(shaped([](TinyModelShape& s) { s.rope_theta = 0; }), HasSubstr("positive number"));
   EXPECT_THAT(error_with([](GgufWriter& w) { add_tiny_tokenizer(w, 319); }),
