@@ -92,8 +92,8 @@ struct GenerateArmResult {
   std::vector<std::vector<std::int32_t>> resident_positions;  // after the prompt's cut
   PrefillMode mode = PrefillMode::kMonolithic;
   Ledger ledger;
-  double prefill_seconds =
-      0.0;  // shared dense prefill counted whole, plus this arm's own selection share
+  // Wall time of the sample's shared prefill with everything in it but the other arms' cuts.
+  double prefill_seconds = 0.0;
   double decode_seconds_per_step = 0.0;  // wall time of the batch's steps (all rows together)
   int decode_steps = 0;
 };
