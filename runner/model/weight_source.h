@@ -1,4 +1,5 @@
-// Where weights come from, whatever the file format: named tensors, dequantised to float32 on demand.
+// Where weights come from, whatever the file format: named tensors, dequantised to float32 on
+// demand.
 #pragma once
 
 #include <string>
@@ -13,8 +14,9 @@ class WeightSource {
  public:
   virtual ~WeightSource() = default;
   virtual const ModelConfig& config() const = 0;
-  // Row-major [n_out][n_in] (n_out = 1 for vectors). Names are those of a `llama` GGUF ("blk.0.attn_q.weight"); query and key rows are in
-  // its adjacent-pair RoPE order. Throws DataError if it is absent, has another shape or holds a non-finite value.
+  // Row-major [n_out][n_in] (n_out = 1 for vectors). Names are those of a `llama` GGUF
+  // ("blk.0.attn_q.weight"); query and key rows are in its adjacent-pair RoPE order. Throws
+  // DataError if it is absent, has another shape or holds a non-finite value.
   virtual std::vector<float> read(std::string_view name, int n_out, int n_in) const = 0;
   virtual bool has(std::string_view name) const = 0;
   virtual const std::string& sha256() const = 0;  // of the whole file

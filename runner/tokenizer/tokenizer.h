@@ -15,10 +15,11 @@ enum class SpecialTokens { kAsText, kParse };  // kParse: "<|im_start|>" in the 
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  // No BOS is added unless the model's file asks for one and add_bos() is used by the caller. Any bytes are accepted; invalid UTF-8 is
-  // tokenised as bytes.
+  // No BOS is added unless the model's file asks for one and add_bos() is used by the caller. Any
+  // bytes are accepted; invalid UTF-8 is tokenised as bytes.
   virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special) const = 0;
-  // Concatenated bytes of the ids; special tokens by their text. Throws DataError for an id out of range.
+  // Concatenated bytes of the ids; special tokens by their text. Throws DataError for an id out of
+  // range.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
   virtual std::int32_t n_vocab() const = 0;
   virtual std::optional<std::int32_t> eos() const = 0;

@@ -10,9 +10,9 @@
 
 #include "metrics/probes/entropy.h"
 #include "metrics/probes/hit_rate.h"
-#include "runner/engine/logit_divergence.h"
 #include "metrics/probes/rebound_events.h"
 #include "metrics/probes/rebound_mass.h"
+#include "runner/engine/logit_divergence.h"
 
 namespace kvscope {
 namespace {

@@ -100,8 +100,9 @@ inline std::vector<std::string> prompt_policies() {
        "h2o:decode=grow", "tova:decode=grow", "streaming_llm:positions=absolute:decode=grow",
        "snapkv:positions=rerotate:decode=window", "h2o:prefill=streaming:chunk=7",
        "streaming_llm:prefill=streaming", "streaming_llm:prefill=streaming:chunk=6:decode=window",
-                             "random:positions=rerotate:prefill=streaming:decode=window", "tova:prefill=streaming:chunk=4:decode=grow",
-       "h2o:prefill=streaming:chunk=5:decode=window", "h2o:prefill=two_pass"});
+       "random:positions=rerotate:prefill=streaming:decode=window",
+       "tova:prefill=streaming:chunk=4:decode=grow", "h2o:prefill=streaming:chunk=5:decode=window",
+       "h2o:prefill=two_pass"});
   return texts;
 }
 
