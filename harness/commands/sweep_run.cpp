@@ -41,6 +41,14 @@ std::vector<PlannedTask> plan_tasks(const SweepOptions& options, std::vector<Tas
   for (TaskSpec& spec : specs) {
     const TaskInfo* info = find_task(spec.name);
     auto task = info->make(spec, files, tokenizer);
+    // Tables and metrics name results by data set: two of one name would be read as one.
+    for (const PlannedTask& other : tasks) {
+      if (other.task->dataset().name == task->dataset().name) {
+        throw UsageError(
+            "--tasks: " + spec.name +
+            " twice; put lengths into one list (length=512:length=1024) or make two sweeps");
+      }
+    }
     for (const std::string& note : task->dataset().notes) {
       std::fprintf(stderr, "note: %s\n", note.c_str());
     }
