@@ -82,11 +82,11 @@ TEST_F(RealTokenizer, fills_needle_prompts_to_a_few_tokens) {
   }
 }
 
-TEST_F(RealTokenizer, qa_documents_have_about_1250_tokens) {
+TEST_F(RealTokenizer, qa_documents_have_about_1040_tokens) {
   const Dataset data = make_qa({}, *tokenizer_);
   for (const Sample& sample : data.samples) {
-    EXPECT_GE(sample.prompt_ids.size(), 1200U);
-    EXPECT_LE(sample.prompt_ids.size(), 1300U);
+    EXPECT_GE(sample.prompt_ids.size(), 1000U);
+    EXPECT_LE(sample.prompt_ids.size(), 1080U);
     EXPECT_LE(sample.gold_ids.size(), 4U);
   }
 }
