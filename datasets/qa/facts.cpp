@@ -18,9 +18,9 @@ namespace {
 
 constexpr int kNewTokens =
     8;  // the longest answer has four tokens; the rest shows whether the sentence ends there
-// The same sentences after every fact: with fresh ones each time the model of the demo answers 5 of
-// 20 questions with a full cache, with these 10 of 20 (seed 7), and where the full cache fails
-// eviction cannot be judged.
+// The same sentences after every fact. Full cache, seed 7: 10 of 20 answers exact with 4 people and
+// 15 sentences; 5 of 20 with 12 people and 5 sentences. Where the full cache fails eviction cannot
+// be judged.
 constexpr std::size_t kFillerSentences = 15;
 
 // "Anna lives in the city of" + "Oslo" + "."
