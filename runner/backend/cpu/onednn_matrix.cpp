@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "runner/backend/cpu/aligned_buffer.h"
 #include "runner/backend/cpu/elementwise.h"
+#include "runner/base/aligned_buffer.h"
 
 namespace kvscope::cpu {
 namespace {

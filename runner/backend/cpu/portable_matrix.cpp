@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "runner/backend/cpu/aligned_buffer.h"
 #include "runner/backend/cpu/elementwise.h"
+#include "runner/base/aligned_buffer.h"
 #include "runner/base/half.h"
 
 // Highway compiles what follows once per instruction set.

@@ -1,15 +1,19 @@
-// Zeroed bytes at a page boundary. Large ones sit on 2 MiB pages where the system grants them:
-// streaming weights from 4 KiB pages costs up to half of the memory bandwidth in a virtual machine.
+// Bytes at a page boundary. Large ones sit on 2 MiB pages where the system grants them: streaming
+// weights from 4 KiB pages costs up to half of the memory bandwidth in a virtual machine, and
+// first touches cost a fault each.
 #pragma once
 
 #include <cstddef>
 
-namespace kvscope::cpu {
+namespace kvscope {
 
 class AlignedBuffer {
  public:
+  enum class Contents { kZero, kUndefined };  // undefined: no pass over memory that is written next
+
   AlignedBuffer() = default;
-  explicit AlignedBuffer(std::size_t bytes);  // throws std::bad_alloc
+  explicit AlignedBuffer(std::size_t bytes,
+                         Contents contents = Contents::kZero);  // throws std::bad_alloc
   ~AlignedBuffer();
   AlignedBuffer(AlignedBuffer&& other) noexcept;
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
@@ -28,4 +32,4 @@ class AlignedBuffer {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace kvscope::cpu
+}  // namespace kvscope

@@ -1,4 +1,4 @@
-#include "runner/backend/cpu/aligned_buffer.h"
+#include "runner/base/aligned_buffer.h"
 
 #include <sys/mman.h>
 
@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace kvscope::cpu {
+namespace kvscope {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -17,7 +17,7 @@ std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1
 
 }  // namespace
 
-AlignedBuffer::AlignedBuffer(std::size_t bytes) : bytes_(bytes) {
+AlignedBuffer::AlignedBuffer(std::size_t bytes, Contents contents) : bytes_(bytes) {
   if (bytes == 0) return;
   // Half a huge page or more is worth a whole one.
   const std::size_t page = bytes >= kHugePage / 2 ? kHugePage : kPage;
@@ -26,7 +26,7 @@ AlignedBuffer::AlignedBuffer(std::size_t bytes) : bytes_(bytes) {
   if (!data_) throw std::bad_alloc();
   if (page == kHugePage)
     madvise(data_, allocated, MADV_HUGEPAGE);  // a wish: failure costs only speed
-  std::memset(data_, 0, allocated);
+  if (contents == Contents::kZero) std::memset(data_, 0, allocated);
 }
 
 AlignedBuffer::~AlignedBuffer() { std::free(data_); }
@@ -40,4 +40,4 @@ AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
   return *this;
 }
 
-}  // namespace kvscope::cpu
+}  // namespace kvscope
