@@ -48,8 +48,8 @@ struct AttentionShape {
 struct RopeTable {
   int head_dim = 0;
   int n_positions = 0;
-  std::vector<float> cos;  // [head_dim / 2][n_positions]
-  std::vector<float> sin;  // [head_dim / 2][n_positions]
+  std::vector<float> cos;  // [n_positions][head_dim / 2]
+  std::vector<float> sin;  // [n_positions][head_dim / 2]
 };
 
 // Causal attention of consecutive rows over everything before them; keys and values of the rows are

@@ -115,17 +115,19 @@ namespace {
 template <typename Element>
 void copy_slot_of(const PagePool& from_pool, PageId from, int from_slot, const PagePool& to_pool,
                   PageId to, int to_slot) {
-  const int head_dim = from_pool.shape().head_dim;
+  const PageShape& shape = from_pool.shape();
+  const int head_dim = shape.head_dim;
   const auto* from_keys = reinterpret_cast<const Element*>(from_pool.keys(from));
   auto* to_keys = reinterpret_cast<Element*>(to_pool.keys(to));
   for (int i = 0; i < head_dim; ++i) {
-    to_keys[i * kPageSlots + to_slot] = from_keys[i * kPageSlots + from_slot];
+    to_keys[shape.key_index(i, to_slot)] = from_keys[shape.key_index(i, from_slot)];
   }
   if (from_pool.shape().has_values && to_pool.shape().has_values) {
     const auto* from_values = reinterpret_cast<const Element*>(from_pool.values(from));
     auto* to_values = reinterpret_cast<Element*>(to_pool.values(to));
-    std::memcpy(to_values + to_slot * head_dim, from_values + from_slot * head_dim,
-                std::size_t(head_dim) * sizeof(Element));
+    for (int i = 0; i < head_dim; ++i) {
+      to_values[shape.value_index(to_slot, i)] = from_values[shape.value_index(from_slot, i)];
+    }
   }
 }
 

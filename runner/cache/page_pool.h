@@ -18,7 +18,9 @@ inline constexpr int kPageSlots = 32;
 using PageId = std::int32_t;
 
 // One page of one KV head: keys transposed [head_dim][kPageSlots] so that a query meets 32 keys at
-// once, then (if has_values) values [kPageSlots][head_dim].
+// once, then (if has_values) values [kPageSlots][head_dim]. bf16 pages lie in pairs, as two-product
+// instructions want them: keys [head_dim / 2][kPageSlots][2 dimensions], values [kPageSlots /
+// 2][head_dim][2 slots].
 struct PageShape {
   int head_dim = 0;
   DType dtype = DType::kF32;
@@ -26,6 +28,15 @@ struct PageShape {
 
   std::size_t key_bytes() const {
     return std::size_t(head_dim) * kPageSlots * element_bytes(dtype);
+  }
+  // Where dimension i of a slot's key or value is, in elements from the keys' or values' start.
+  std::size_t key_index(int i, int slot) const {
+    if (dtype != DType::kBF16) return std::size_t(i) * kPageSlots + slot;
+    return (std::size_t(i / 2) * kPageSlots + slot) * 2 + i % 2;
+  }
+  std::size_t value_index(int slot, int i) const {
+    if (dtype != DType::kBF16) return std::size_t(slot) * head_dim + i;
+    return (std::size_t(slot / 2) * head_dim + i) * 2 + slot % 2;
   }
   std::size_t page_bytes() const { return has_values ? 2 * key_bytes() : key_bytes(); }
   std::size_t token_bytes() const {

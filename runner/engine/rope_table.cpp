@@ -12,8 +12,8 @@ RopeTable make_rope_table(int head_dim, double theta, int n_positions) {
     const auto inverse_frequency = float(1.0 / std::pow(theta, 2.0 * i / head_dim));
     for (int p = 0; p < n_positions; ++p) {
       const float angle = float(p) * inverse_frequency;
-      table.cos[std::size_t(i) * n_positions + p] = float(std::cos(double(angle)));
-      table.sin[std::size_t(i) * n_positions + p] = float(std::sin(double(angle)));
+      table.cos[std::size_t(p) * (head_dim / 2) + i] = float(std::cos(double(angle)));
+      table.sin[std::size_t(p) * (head_dim / 2) + i] = float(std::sin(double(angle)));
     }
   }
   return table;

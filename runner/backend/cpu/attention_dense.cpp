@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "runner/backend/cpu/attention.h"
+#include "runner/backend/cpu/page_kernels.h"
 #include "runner/backend/cpu/slots.h"
 
 namespace kvscope::cpu {
 
 namespace {
 
-// Rows a task advances together over each page: 8 rows × a group of 3 heads keep queries, outputs
-// and a page within 32 KiB.
+// Rows a task advances together over each block of pages: 8 rows × a group of 3 heads keep queries,
+// outputs and a page within 32 KiB.
 constexpr int kTileRows = 8;
+constexpr int kWeightSlots = kBlockPages * kPageSlots;
 
 struct RowLayout {  // of one row of raw projections
   const AttentionShape& shape;
@@ -47,19 +49,20 @@ void attend_tile(const AttentionShape& shape, const RopeTable& rope, const Dense
       std::fill_n(states[i].out, d, 0.0F);
     }
   }
-  const HeadCache& cache = job.heads[kv_head];
-  const int visible_to_all = slots_before + begin + 1;
-  const int full_pages = visible_to_all / kPageSlots;
-  for (int page = 0; page < full_pages; ++page) {
-    attend_page(states, page_view(cache, page, kPageSlots), d);
-  }
-  for (int r = begin; r < end; ++r) {
-    const int visible = slots_before + r + 1;
-    const std::span<QueryState> row(states.data() + std::size_t(r - begin) * group, group);
-    for (int page = full_pages; page * kPageSlots < visible; ++page) {
-      attend_page(row, page_view(cache, page, std::min(kPageSlots, visible - page * kPageSlots)),
-                  d);
+  for_each_block(job.heads[kv_head], slots_before + end,
+                 [&](std::span<const PageView> pages, int first) {
+    // Rows whose last visible slot lies before the block have done.
+    const int first_row = std::max(begin, first - slots_before);
+    const std::span<QueryState> seeing =
+        std::span(states).subspan(std::size_t(first_row - begin) * group);
+    for (int r = first_row; r < end; ++r) {
+      const int visible = std::min(kBlockPages * kPageSlots, slots_before + r + 1 - first);
+      for (int g = 0; g < group; ++g) seeing[std::size_t(r - first_row) * group + g].live = visible;
     }
+    attend_block(seeing, pages, d);
+  });
+  for (int r = begin; r < end; ++r) {
+    const std::span<QueryState> row(states.data() + std::size_t(r - begin) * group, group);
     for (int g = 0; g < group; ++g) {
       scale_row(row[g].out, d, 1.0F / row[g].sum);
       if (job.lse != nullptr) {
@@ -115,31 +118,43 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
     row_weight[r] = float(weight);
     weight *= double(job.need.decay);
   }
-  const int n_pages = (job.n_rows + kPageSlots - 1) / kPageSlots;
-  pool.parallel_for(std::size_t(n_pages) * shape.n_kv_heads, [&](std::size_t i, int) {
-    const int page = int(i) / shape.n_kv_heads;  // the first pages are seen by most rows
+  const int n_blocks = (job.n_rows + kWeightSlots - 1) / kWeightSlots;
+  pool.parallel_for(std::size_t(n_blocks) * shape.n_kv_heads, [&](std::size_t i, int) {
     const int kv_head = int(i) % shape.n_kv_heads;
-    const int page_first = page * kPageSlots;
-    const int page_slots = std::min(kPageSlots, job.n_rows - page_first);
-    std::vector<float> sums(std::size_t(group) * kPageSlots, 0.0F);
-    std::vector<float> z(std::size_t(group) * kPageSlots);
-    std::vector<QueryState> states(group);
-    for (int u = std::max(first, page_first); u < job.n_rows; ++u) {
-      const int live = std::min(page_slots, u - page_first + 1);
-      for (int g = 0; g < group; ++g) {
-        states[g].q = q.data() + (std::size_t(u - first) * shape.n_heads + kv_head * group + g) * d;
-        states[g].logits = z.data() + std::size_t(g) * kPageSlots;
+    const int first_slot = int(i) / shape.n_kv_heads * kWeightSlots;  // the first: seen by most rows
+    const int n_slots = std::min(kWeightSlots, job.n_rows - first_slot);
+    PageView pages[kBlockPages];
+    int n_pages = 0;
+    for (int slot = 0; slot < n_slots; slot += kPageSlots) {
+      pages[n_pages++] = page_view(job.heads[kv_head], (first_slot + slot) / kPageSlots,
+                                   std::min(kPageSlots, n_slots - slot));
+    }
+    std::vector<float> sums(std::size_t(group) * kWeightSlots, 0.0F);
+    std::vector<float> z(std::size_t(kTileRows) * group * kWeightSlots);
+    std::vector<QueryState> states(std::size_t(kTileRows) * group);
+    for (int begin = std::max(first, first_slot); begin < job.n_rows; begin += kTileRows) {
+      const int end = std::min(job.n_rows, begin + kTileRows);
+      std::size_t n = 0;
+      for (int u = begin; u < end; ++u) {
+        for (int g = 0; g < group; ++g, ++n) {
+          states[n].q =
+              q.data() + (std::size_t(u - first) * shape.n_heads + kv_head * group + g) * d;
+          states[n].live = std::min(n_slots, u - first_slot + 1);
+          states[n].logits = z.data() + n * kWeightSlots;
+        }
       }
-      page_logits(states, page_view(job.heads[kv_head], page, live), d);
-      for (int g = 0; g < group; ++g) {
-        accumulate_weights({states[g].logits, std::size_t(live)},
+      block_logits({states.data(), n}, {pages, std::size_t(n_pages)}, d);
+      for (std::size_t k = 0; k < n; ++k) {
+        const int u = begin + int(k) / group;
+        const int g = int(k) % group;
+        accumulate_weights({states[k].logits, std::size_t(states[k].live)},
                            job.lse[std::size_t(kv_head * group + g) * job.n_rows + u],
-                           row_weight[u - first], sums.data() + std::size_t(g) * kPageSlots);
+                           row_weight[u - first], sums.data() + std::size_t(g) * kWeightSlots);
       }
     }
     for (int g = 0; g < group; ++g) {
-      std::copy_n(sums.data() + std::size_t(g) * kPageSlots, page_slots,
-                  job.out + std::size_t(kv_head * group + g) * job.n_rows + page_first);
+      std::copy_n(sums.data() + std::size_t(g) * kWeightSlots, n_slots,
+                  job.out + std::size_t(kv_head * group + g) * job.n_rows + first_slot);
     }
   });
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/backend/cpu/attention.h"
+#include "runner/backend/cpu/page_kernels.h"
 #include "runner/backend/cpu/slots.h"
 #include "runner/backend/cpu/victims.h"
 #include "runner/base/splitmix.h"
@@ -72,8 +73,7 @@ class UnitScan {
   void attend(int h, int r) {
     const HeadCache& head = job_.heads[h];
     const int kv_head = job_.first_kv_head + h;
-    const bool wants_logits = observes_ || job_.probe != nullptr;
-    if (wants_logits) logits_.resize(std::size_t(group_) * n_slots_);
+    if (job_.probe != nullptr) logits_.resize(std::size_t(group_) * n_slots_);
     const float scale = 1.0F / std::sqrt(float(d_));
     for (int g = 0; g < group_; ++g) {
       const std::size_t offset = std::size_t(kv_head * group_ + g) * d_;
@@ -81,33 +81,51 @@ class UnitScan {
       rotate_row(rope_, row(r) + offset, relative() ? n_slots_ - 1 : position(r), scale, q);
       float* out = job_.out + r * job_.out_stride + offset;
       std::fill_n(out, d_, 0.0F);
-      states_[g] = {q, out, 0.0F, 0.0F, nullptr};
+      states_[g] = {q, out};
     }
-    for (int page = 0; page < head.n_pages(); ++page) {
-      const int first = page * kPageSlots;
-      PageView view = page_view(head, page, std::min(kPageSlots, n_slots_ - first));
-      if (job_.positions == PositionMode::kCacheRelative) {
-        rotated_.resize(std::size_t(d_) * kPageSlots);
-        rotate_page(view.keys, view.key_dtype, d_, rope_.cos.data(), rope_.sin.data(),
-                    rope_.n_positions, head.rank.data() + first, view.live, rotated_.data());
-        view.keys = reinterpret_cast<const std::byte*>(rotated_.data());
-        view.key_dtype = DType::kF32;
+    block_max_.clear();
+    for_each_block(head, n_slots_, [&](std::span<PageView> pages, int first) {
+      if (job_.positions == PositionMode::kCacheRelative) rotate_keys(head, pages, first);
+      for (int g = 0; g < group_; ++g) {
+        states_[g].live = std::min(kBlockPages * kPageSlots, n_slots_ - first);
+        if (job_.probe != nullptr) states_[g].logits = logits_of(g) + first;
+        if (observes_) states_[g].weights = probabilities_of(h, g) + first;
       }
-      if (wants_logits) {
-        for (int g = 0; g < group_; ++g)
-          states_[g].logits = logits_.data() + std::size_t(g) * n_slots_ + first;
-      }
-      attend_page(states_, view, d_);
-    }
+      attend_block(states_, pages, d_);
+      for (int g = 0; g < group_; ++g) block_max_.push_back(states_[g].max);
+    });
     for (int g = 0; g < group_; ++g) {
-      scale_row(states_[g].out, d_, 1.0F / states_[g].sum);
-      if (observes_) {
-        probabilities({logits_.data() + std::size_t(g) * n_slots_, std::size_t(n_slots_)},
-                      states_[g].max, states_[g].sum,
-                      probabilities_.data() + std::size_t(h * group_ + g) * n_slots_);
-      }
+      const float inverse = 1.0F / states_[g].sum;
+      scale_row(states_[g].out, d_, inverse);
+      if (observes_) normalise(g, inverse, probabilities_of(h, g));
     }
     if (job_.probe != nullptr) show_probe(h, kv_head, r);
+  }
+
+  float* logits_of(int g) { return logits_.data() + std::size_t(g) * n_slots_; }
+  float* probabilities_of(int h, int g) {
+    return probabilities_.data() + std::size_t(h * group_ + g) * n_slots_;
+  }
+
+  // Each block's weights are relative to the largest logit up to it.
+  void normalise(int g, float inverse_sum, float* weights) {
+    for (int first = 0, block = 0; first < n_slots_; first += kBlockPages * kPageSlots, ++block) {
+      const float below = block_max_[std::size_t(block) * group_ + g] - states_[g].max;
+      const float factor = below == 0.0F ? inverse_sum : std::exp(below) * inverse_sum;
+      scale_row(weights + first, std::min(kBlockPages * kPageSlots, n_slots_ - first), factor);
+    }
+  }
+
+  void rotate_keys(const HeadCache& head, std::span<PageView> pages, int first) {
+    const std::size_t page_floats = std::size_t(d_) * kPageSlots;
+    rotated_.resize(page_floats * kBlockPages);
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      float* keys = rotated_.data() + i * page_floats;
+      rotate_page(pages[i].keys, pages[i].dtype, d_, rope_.cos.data(), rope_.sin.data(),
+                  head.rank.data() + first + i * kPageSlots, pages[i].live, keys);
+      pages[i].keys = reinterpret_cast<const std::byte*>(keys);
+      pages[i].keys_rotated = true;
+    }
   }
 
   void show_probe(int h, int kv_head, int r) {
@@ -115,20 +133,20 @@ class UnitScan {
     const HeadCache& ghosts = job_.ghosts != nullptr ? job_.ghosts[h] : kNoGhosts;
     const int n_ghosts = ghosts.n_slots();
     ghost_logits_.resize(std::size_t(group_) * n_ghosts);
-    for (int page = 0; page < ghosts.n_pages(); ++page) {
-      const int first = page * kPageSlots;
+    for_each_block(ghosts, n_ghosts, [&](std::span<const PageView> pages, int first) {
       for (int g = 0; g < group_; ++g) {
+        states_[g].live = std::min(kBlockPages * kPageSlots, n_ghosts - first);
         states_[g].logits = ghost_logits_.data() + std::size_t(g) * n_ghosts + first;
       }
-      page_logits(states_, page_view(ghosts, page, std::min(kPageSlots, n_ghosts - first)), d_);
-    }
+      block_logits(states_, pages, d_);
+    });
     for (int g = 0; g < group_; ++g) {
       job_.probe->attention_row(
           {job_.layer,
            kv_head,
            g,
            position(r),
-           {logits_.data() + std::size_t(g) * n_slots_, std::size_t(n_slots_)},
+           {logits_of(g), std::size_t(n_slots_)},
            job_.heads[h].positions(),
            {ghost_logits_.data() + std::size_t(g) * n_ghosts, std::size_t(n_ghosts)},
            ghosts.positions()});
@@ -235,7 +253,8 @@ class UnitScan {
   std::vector<float> logits_;         // [group][n_slots]
   std::vector<float> ghost_logits_;   // [group][n_ghosts]
   std::vector<float> probabilities_;  // [n_kv_heads * group][n_slots]
-  std::vector<float> rotated_;        // [head_dim][kPageSlots]
+  std::vector<float> block_max_;      // [blocks][group] largest logit up to the block's end
+  std::vector<float> rotated_;        // [kBlockPages][head_dim][kPageSlots]
   std::vector<int> victims_;
   std::vector<std::int32_t> old_slot_of_;
 };

@@ -1,33 +1,19 @@
 #include "runner/backend/cpu/onednn_matrix.h"
 
-#include <omp.h>
-
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <oneapi/dnnl/dnnl.hpp>
-#include <stdexcept>
-#include <tuple>
+#include <vector>
 
 #include "runner/backend/cpu/elementwise.h"
-#include "runner/base/aligned_buffer.h"
+#include "runner/backend/cpu/onednn_context.h"
 
 namespace kvscope::cpu {
 namespace {
 
-using dnnl::memory;
-
 // The layout unit of the packed weights is 64 columns; other widths pad it.
 constexpr int kColumnUnit = 64;
-// Rows of one primitive call: few distinct primitives, and a block of x stays in the second-level
-// cache.
-constexpr int kRowBlock = 128;
-// Packed weights of one block shape serve every number of rows; this one fixes the layout.
-constexpr int kRowsThatFixLayout = 64;
-
-memory::data_type onednn_type(DType t) {
-  return t == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
+// Up to here our own kernel is faster (docs/performance.md).
+constexpr int kFewRows = 24;
 
 // Enough slices to balance a few threads, wide ones where there are many columns. An odd last unit
 // of a narrow matrix is halved so that two threads get equal columns.
@@ -43,110 +29,6 @@ std::vector<Range> column_slices(int n_out) {
   return slices;
 }
 
-struct BlockShape {
-  int rows;
-  int columns;
-  int n_in;
-  DType dtype;
-  auto operator<=>(const BlockShape&) const = default;
-};
-
-dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const BlockShape& s,
-                                      const memory::desc* packed) {
-  const memory::desc x({s.rows, s.n_in}, onednn_type(s.dtype), memory::format_tag::ab);
-  const memory::desc y({s.rows, s.columns}, memory::data_type::f32, memory::format_tag::ab);
-  const memory::desc any({s.n_in, s.columns}, onednn_type(s.dtype), memory::format_tag::any);
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return {dnnl::matmul::desc(x, packed ? *packed : any, y), attributes, engine};
-}
-
-memory empty_memory(const memory::desc& desc, const dnnl::engine& engine) {
-  return memory(desc, engine, nullptr);
-}
-
-// A primitive and, per worker, the memory objects it is called with (creating them costs as much as
-// a small product).
-struct Block {
-  struct Arguments {
-    memory x, weights, y, scratchpad;
-    AlignedBuffer scratch;
-    dnnl_exec_arg_t list[4];
-  };
-
-  Block(const dnnl::engine& engine, const BlockShape& shape, const memory::desc& packed,
-        int n_workers) {
-    const auto description = describe(engine, shape, &packed);
-    primitive = dnnl::matmul(description);
-    for (int w = 0; w < n_workers; ++w) {
-      AlignedBuffer scratch(description.scratchpad_desc().get_size());
-      Arguments a{empty_memory(description.src_desc(), engine),
-                  empty_memory(packed, engine),
-                  empty_memory(description.dst_desc(), engine),
-                  memory(description.scratchpad_desc(), engine, scratch.data()),
-                  std::move(scratch),
-                  {}};
-      a.list[0] = {DNNL_ARG_SRC, a.x.get()};
-      a.list[1] = {DNNL_ARG_WEIGHTS, a.weights.get()};
-      a.list[2] = {DNNL_ARG_DST, a.y.get()};
-      a.list[3] = {DNNL_ARG_SCRATCHPAD, a.scratchpad.get()};
-      arguments.push_back(std::move(a));
-    }
-  }
-
-  dnnl::matmul primitive;
-  std::vector<Arguments> arguments;  // [worker]
-};
-
-}  // namespace
-
-class OneDnnContext {
- public:
-  explicit OneDnnContext(int n_workers)
-      : engine(dnnl::engine::kind::cpu, 0), n_workers_(n_workers) {
-    for (int w = 0; w < n_workers; ++w) streams.emplace_back(engine);
-    outputs.resize(n_workers);
-  }
-
-  memory::desc packed_layout(int columns, int n_in, DType dtype) {
-    return describe(engine, {kRowsThatFixLayout, columns, n_in, dtype}, nullptr).weights_desc();
-  }
-
-  Block& block(const BlockShape& shape, const memory::desc& packed) {
-    const auto found = blocks_.find(shape);
-    if (found != blocks_.end()) return *found->second;
-    omp_set_num_threads(1);  // a primitive remembers the number of threads it was made for
-    auto made = std::make_unique<Block>(engine, shape, packed, n_workers_);
-    return *blocks_.emplace(shape, std::move(made)).first->second;
-  }
-
-  // The primitives know no row stride for their output; rows of a block are copied out of here.
-  float* output(int worker, std::size_t floats) {
-    AlignedBuffer& buffer = outputs[worker];
-    if (buffer.size() < floats * sizeof(float)) buffer = AlignedBuffer(floats * sizeof(float));
-    return buffer.as<float>();
-  }
-
-  // Room for x rounded to bf16.
-  std::uint16_t* rounded(std::size_t elements) {
-    if (rounded_.size() < elements * sizeof(std::uint16_t)) {
-      rounded_ = AlignedBuffer(elements * sizeof(std::uint16_t));
-    }
-    return rounded_.as<std::uint16_t>();
-  }
-
-  dnnl::engine engine;
-  std::vector<dnnl::stream> streams;   // [worker]
-  std::vector<AlignedBuffer> outputs;  // [worker]
-
- private:
-  int n_workers_;
-  AlignedBuffer rounded_;
-  std::map<BlockShape, std::unique_ptr<Block>> blocks_;
-};
-
-namespace {
-
 class OneDnnMatrix final : public CpuMatrix {
  public:
   OneDnnMatrix(std::shared_ptr<OneDnnContext> context, std::span<const float> weights, int n_out,
@@ -154,14 +36,17 @@ class OneDnnMatrix final : public CpuMatrix {
       : context_(std::move(context)), n_out_(n_out), n_in_(n_in), dtype_(dtype) {
     std::size_t bytes = 0;
     for (const Range& columns : column_slices(n_out)) {
-      Slice slice{columns, context_->packed_layout(columns.size(), n_in, dtype), bytes};
-      bytes += (slice.packed.get_size() + kAlignment - 1) / kAlignment * kAlignment;
+      Slice slice{columns, context_->packed_layout(columns.size(), n_in, dtype), bytes,
+                  context_->panel_order(columns.size(), n_in, dtype)};
+      bytes += (slice.layout.get_size() + kAlignment - 1) / kAlignment * kAlignment;
+      few_rows_ = few_rows_ && slice.order.panel_columns > 0;
       slices_.push_back(std::move(slice));
     }
     packed_ = AlignedBuffer(bytes);
-    omp_set_num_threads(1);
-    for (const Slice& slice : slices_)
-      pack(slice, weights.data() + std::size_t(slice.columns.begin) * n_in);
+    for (const Slice& slice : slices_) {
+      context_->pack(slice.layout, weights.data() + std::size_t(slice.columns.begin) * n_in,
+                     packed_.data() + slice.offset);
+    }
   }
 
   int n_out() const override { return n_out_; }
@@ -177,54 +62,61 @@ class OneDnnMatrix final : public CpuMatrix {
       round_to_bf16(pool, {x, elements}, rounded);
       input = reinterpret_cast<const std::byte*>(rounded);
     }
+    if (few_rows_ && rows <= kFewRows) {
+      pool.parallel_for(slices_.size(),
+                        [&](std::size_t s, int) { multiply_few(slices_[s], rows, input, y); });
+      return;
+    }
     const std::vector<Range> row_blocks = cut(rows, kRowBlock);
-    std::vector<Block*> blocks;  // [slice][whole, last]
+    std::vector<OneDnnContext::Block*> blocks;  // [slice][whole, last]
     for (const Slice& s : slices_) {
       for (const Range& r : {row_blocks.front(), row_blocks.back()}) {
-        blocks.push_back(&context_->block({r.size(), s.columns.size(), n_in_, dtype_}, s.packed));
+        blocks.push_back(&context_->block({r.size(), s.columns.size(), n_in_, dtype_}, s.layout));
       }
     }
     pool.parallel_for(slices_.size() * row_blocks.size(), [&](std::size_t i, int worker) {
       const std::size_t s = i / row_blocks.size();
       const std::size_t b = i % row_blocks.size();
-      Block& block = *blocks[2 * s + (b + 1 == row_blocks.size())];
-      run(block, slices_[s], row_blocks[b], worker, input, y);
+      OneDnnContext::Block& block = *blocks[2 * s + (b + 1 == row_blocks.size())];
+      multiply_block(block, slices_[s], row_blocks[b], worker, input, y);
     });
   }
 
  private:
   struct Slice {
     Range columns;
-    memory::desc packed;
+    dnnl::memory::desc layout;
     std::size_t offset;
+    PanelOrder order;
   };
   static constexpr std::size_t kAlignment = 4096;
 
-  void pack(const Slice& slice, const float* rows) {
-    const memory::desc plain({n_in_, slice.columns.size()}, memory::data_type::f32,
-                             memory::format_tag::ba);
-    memory from(plain, context_->engine, const_cast<float*>(rows));
-    memory to(slice.packed, context_->engine, packed_.data() + slice.offset);
-    dnnl::reorder(from, to).execute(context_->streams[0], from, to);
-    context_->streams[0].wait();
+  void multiply_few(const Slice& slice, int rows, const std::byte* x, float* y) const {
+    const int width = slice.order.panel_columns;
+    for (int first = 0; first < slice.columns.size(); first += width) {
+      const FewRowsJob job{
+          packed_.data() + slice.offset + std::size_t(first) * n_in_ * element_bytes(dtype_),
+          x,
+          y + slice.columns.begin + first,
+          std::size_t(n_out_),
+          rows,
+          n_in_,
+          width,
+          std::min(width, slice.columns.size() - first),
+          slice.order.chunk};
+      dtype_ == DType::kF32 ? few_rows_f32(job) : few_rows_bf16(job);
+    }
   }
 
-  void run(Block& block, const Slice& slice, const Range& rows, int worker, const std::byte* x,
-           float* y) const {
+  void multiply_block(OneDnnContext::Block& block, const Slice& slice, const Range& rows,
+                      int worker, const std::byte* x, float* y) const {
     const int columns = slice.columns.size();
     float* out = y + std::size_t(rows.begin) * n_out_ + slice.columns.begin;
     // One row, or rows without a gap between them, need no copy.
     const bool direct = rows.size() == 1 || columns == n_out_;
     float* result = direct ? out : context_->output(worker, std::size_t(rows.size()) * columns);
-    Block::Arguments& a = block.arguments[worker];
-    a.x.set_data_handle(const_cast<std::byte*>(x) +
-                        std::size_t(rows.begin) * n_in_ * element_bytes(dtype_));
-    a.weights.set_data_handle(packed_.data() + slice.offset);
-    a.y.set_data_handle(result);
-    if (dnnl_primitive_execute(block.primitive.get(), context_->streams[worker].get(), 4, a.list) !=
-        dnnl_success) {
-      throw std::runtime_error("oneDNN: a matrix product failed");
-    }
+    context_->multiply(block, worker, x + std::size_t(rows.begin) * n_in_ * element_bytes(dtype_),
+                       packed_.data() + slice.offset, result);
     if (direct) return;
     for (int r = 0; r < rows.size(); ++r) {
       std::memcpy(out + std::size_t(r) * n_out_, result + std::size_t(r) * columns,
@@ -237,6 +129,7 @@ class OneDnnMatrix final : public CpuMatrix {
   int n_in_;
   DType dtype_;
   std::vector<Slice> slices_;
+  bool few_rows_ = true;  // every slice can be read by our own kernel
   AlignedBuffer packed_;
 };
 

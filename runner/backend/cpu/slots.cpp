@@ -3,6 +3,7 @@
 #include <cassert>
 #include <vector>
 
+#include "runner/backend/cpu/page_kernels.h"
 #include "runner/base/half.h"
 #include "runner/model/config.h"
 
@@ -24,6 +25,16 @@ void store(std::byte* base, std::size_t index, DType dtype, float x) {
   }
 }
 
+// Element i of x goes to base[index(i)].
+template <class Index>
+void store_row(std::byte* base, DType dtype, const float* x, int n, const Index& index) {
+  if (dtype == DType::kF32) {
+    for (int i = 0; i < n; ++i) reinterpret_cast<float*>(base)[index(i)] = x[i];
+  } else {
+    for (int i = 0; i < n; ++i) store(base, index(i), dtype, x[i]);
+  }
+}
+
 float load(const std::byte* base, std::size_t index, DType dtype) {
   switch (dtype) {
     case DType::kBF16:
@@ -40,44 +51,41 @@ float load(const std::byte* base, std::size_t index, DType dtype) {
 
 void rotate_row(const RopeTable& rope, const float* x, int angle, float scale, float* out) {
   assert(angle >= 0 && angle < rope.n_positions);
-  for (int i = 0; i < rope.head_dim / 2; ++i) {
-    const float c = rope.cos[std::size_t(i) * rope.n_positions + angle];
-    const float s = rope.sin[std::size_t(i) * rope.n_positions + angle];
-    out[2 * i] = (x[2 * i] * c - x[2 * i + 1] * s) * scale;
-    out[2 * i + 1] = (x[2 * i] * s + x[2 * i + 1] * c) * scale;
-  }
+  const std::size_t first = std::size_t(angle) * (rope.head_dim / 2);
+  rotate_pairs(x, rope.head_dim / 2, rope.cos.data() + first, rope.sin.data() + first, scale, out);
 }
 
 void write_slot(HeadCache& head, int slot, const float* k, const float* v, const RopeTable& rope,
                 std::optional<int> angle) {
   const PageShape& shape = head.pool().shape();
   const PageId page = head.pages()[slot / kPageSlots];  // append_slot made it writable
-  const std::size_t lane = slot % kPageSlots;
-  const auto d = std::size_t(shape.head_dim);
-  std::byte* keys = head.pool().keys(page);
-  if (angle) {
-    float rotated[kMaxHeadDim];
-    assert(d <= kMaxHeadDim);
-    rotate_row(rope, k, *angle, 1.0F, rotated);
-    for (std::size_t i = 0; i < d; ++i) store(keys, i * kPageSlots + lane, shape.dtype, rotated[i]);
-  } else {
-    for (std::size_t i = 0; i < d; ++i) store(keys, i * kPageSlots + lane, shape.dtype, k[i]);
-  }
-  if (shape.has_values) {
-    std::byte* values = head.pool().values(page);
-    for (std::size_t i = 0; i < d; ++i) store(values, lane * d + i, shape.dtype, v[i]);
-  }
+  const int lane = slot % kPageSlots;
+  const int d = shape.head_dim;
+  float rotated[kMaxHeadDim];
+  assert(d <= kMaxHeadDim);
+  if (angle) rotate_row(rope, k, *angle, 1.0F, rotated);
+  store_row(head.pool().keys(page), shape.dtype, angle ? rotated : k, d,
+            [&](int i) { return shape.key_index(i, lane); });
+  if (!shape.has_values) return;
+  std::byte* values = head.pool().values(page);
+  store_row(values, shape.dtype, v, d, [&](int i) { return shape.value_index(lane, i); });
+  if (shape.dtype != DType::kBF16 || lane % 2 != 0) return;
+  // The slot beside it is multiplied with weight 0 until it is written: what a reused page holds
+  // there may be NaN.
+  auto* halves = reinterpret_cast<std::uint16_t*>(values);
+  for (int i = 0; i < d; ++i) halves[shape.value_index(lane + 1, i)] = 0;
 }
 
 void turn_back_slot(HeadCache& head, int slot, int steps, const RopeTable& rope) {
   const PageShape& shape = head.pool().shape();
   std::byte* keys = head.pool().keys(head.writable_page(slot));
-  const std::size_t lane = slot % kPageSlots;
+  const int lane = slot % kPageSlots;
+  const std::size_t first = std::size_t(steps) * (shape.head_dim / 2);
   for (int i = 0; i < shape.head_dim / 2; ++i) {
-    const float c = rope.cos[std::size_t(i) * rope.n_positions + steps];
-    const float s = rope.sin[std::size_t(i) * rope.n_positions + steps];
-    const std::size_t even = std::size_t(2 * i) * kPageSlots + lane;
-    const std::size_t odd = even + kPageSlots;
+    const float c = rope.cos[first + i];
+    const float s = rope.sin[first + i];
+    const std::size_t even = shape.key_index(2 * i, lane);
+    const std::size_t odd = shape.key_index(2 * i + 1, lane);
     const float x = load(keys, even, shape.dtype);
     const float y = load(keys, odd, shape.dtype);
     store(keys, even, shape.dtype, x * c + y * s);
@@ -95,7 +103,7 @@ PageView page_view(const HeadCache& head, int index, int live) {
   const PagePool& pool = head.pool();
   const PageId page = head.pages()[index];
   return {pool.keys(page), pool.shape().has_values ? pool.values(page) : nullptr,
-          pool.shape().dtype, pool.shape().dtype, live};
+          pool.shape().dtype, false, live};
 }
 
 }  // namespace kvscope::cpu

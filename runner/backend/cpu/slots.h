@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <algorithm>
 #include <optional>
+#include <span>
 
 #include "runner/backend/backend.h"
-#include "runner/backend/cpu/page_kernels.h"
+#include "runner/backend/cpu/attend_block.h"
 
 namespace kvscope::cpu {
 
@@ -26,5 +28,18 @@ void append_ghost(HeadCache& ghosts, const HeadCache& head, int slot);
 
 // Page `index` of a cache as the kernels see it.
 PageView page_view(const HeadCache& head, int index, int live);
+
+// Calls body(pages, first_slot) for each block of the first n_slots of a cache, in slot order.
+template <class Body>
+void for_each_block(const HeadCache& head, int n_slots, const Body& body) {
+  for (int first = 0; first < n_slots; first += kBlockPages * kPageSlots) {
+    PageView pages[kBlockPages];
+    int n = 0;
+    for (int slot = first; n < kBlockPages && slot < n_slots; slot += kPageSlots) {
+      pages[n++] = page_view(head, slot / kPageSlots, std::min(kPageSlots, n_slots - slot));
+    }
+    body(std::span<PageView>(pages, std::size_t(n)), first);
+  }
+}
 
 }  // namespace kvscope::cpu

@@ -1,0 +1,59 @@
+// The one attention arithmetic (architecture.md §3): blocks of up to kBlockPages pages, in slot
+// order. Per block and query head:
+//
+//   z_j = Σ_i q_i k_ij
+//
+//   m'  = max(m, max_j z_j)
+//
+//   p_j = exp(z_j − m')
+//
+//   l   = l·exp(m − m') + Σ_j p_j
+//
+//   o   = o·exp(m − m') + Σ_j p_j v_j     j in slot order
+//
+// z_j is one fused multiply-add chain over i, so a logit's bits do not depend on the vector width.
+// Dense, scan and decode rows all go through it, one query at a time or many: a query's bits never
+// depend on the others. bf16 pages round q and p to bf16 and sum in float32, two products a step:
+// by vdpbf16ps where the processor has it (AVX-512-BF16). Otherwise vector width is chosen at run
+// time (Highway, SSE4 to AVX-512).
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "runner/base/dtype.h"
+
+namespace kvscope::cpu {
+
+// A softmax step a block and not a page: its reductions and the rescaling of o cost as much as half
+// a page's products.
+inline constexpr int kBlockPages = 4;
+
+struct QueryState {          // online-softmax state of one query head of one row
+  const float* q = nullptr;  // [head_dim] rotated and scaled by 1/√head_dim
+  float* out = nullptr;      // [head_dim] Σ p v, not yet divided by sum
+  float max = 0.0F;          // meaningful once sum > 0
+  float sum = 0.0F;
+  int live = 0;              // slots of the block that this query sees
+  float* logits = nullptr;   // optional: where the block's logits go, [live]
+  float* weights = nullptr;  // optional: where the block's p go, [live]
+};
+
+struct PageView {
+  const std::byte* keys = nullptr;  // as PageShape lays them out; float32 [head_dim][kPageSlots] if
+                                    // keys_rotated
+  const std::byte* values = nullptr;
+  DType dtype = DType::kF32;
+  bool keys_rotated = false;  // a float32 copy, rotated at read (cache-relative positions)
+  int live = 0;               // slots that are written, ≥ 1
+};
+
+// Advances every query over one block. `first` (no block seen yet) is sum == 0. pages: ≤
+// kBlockPages, all of one kind.
+void attend_block(std::span<QueryState> queries, std::span<const PageView> pages, int head_dim);
+
+// Logits only: z[q][live] at logits[q] of each state; softmax state untouched.
+void block_logits(std::span<const QueryState> queries, std::span<const PageView> pages,
+                  int head_dim);
+
+}  // namespace kvscope::cpu
