@@ -19,40 +19,28 @@ PageId PagePool::acquire() {
     const auto first = PageId(blocks_.size() * kBlockPages);
     // Zeroed: lanes of slots that were never written are computed and masked, they must not be
     // traps or uninitialised reads.
-    blocks_.push_back(std::make_unique<std::byte[]>(kBlockPages * shape_.page_bytes()));
-    references_.resize(references_.size() + kBlockPages, 0);
+    blocks_.push_back({AlignedBuffer(kBlockPages * shape_.page_bytes()),
+                       std::make_unique<std::atomic<std::int32_t>[]>(kBlockPages)});
     for (int i = kBlockPages - 1; i >= 0; --i) free_.push_back(first + i);
   }
   const PageId page = free_.back();
   free_.pop_back();
-  references_[page] = 1;
+  references_of(page) = 1;
   peak_ = std::max(peak_, ++held_);
   return page;
 }
 
 void PagePool::retain(PageId page) {
-  const std::lock_guard lock(mutex_);
-  assert(references_[page] > 0);
-  ++references_[page];
+  assert(references(page) > 0);
+  references_of(page).fetch_add(1, std::memory_order_relaxed);
 }
 
 void PagePool::release(PageId page) {
+  assert(references(page) > 0);
+  if (references_of(page).fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   const std::lock_guard lock(mutex_);
-  assert(references_[page] > 0);
-  if (--references_[page] == 0) {
-    free_.push_back(page);
-    --held_;
-  }
-}
-
-int PagePool::references(PageId page) const {
-  const std::lock_guard lock(mutex_);
-  return references_[page];
-}
-
-std::byte* PagePool::keys(PageId page) const {
-  return blocks_[std::size_t(page) / kBlockPages].get() +
-         (std::size_t(page) % kBlockPages) * shape_.page_bytes();
+  free_.push_back(page);
+  --held_;
 }
 
 std::int64_t PagePool::held_pages() const {
@@ -69,7 +57,6 @@ void PagePool::shrink() {
   const std::lock_guard lock(mutex_);
   if (held_ != 0) return;
   blocks_.clear();
-  references_.clear();
   free_.clear();
 }
 

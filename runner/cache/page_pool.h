@@ -3,12 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "runner/base/aligned_buffer.h"
 #include "runner/base/dtype.h"
 
 namespace kvscope {
@@ -52,8 +54,13 @@ class PagePool {
   PageId acquire();           // one reference; contents are stale but initialised. Thread-safe.
   void retain(PageId page);   // thread-safe
   void release(PageId page);  // thread-safe
-  int references(PageId page) const;
-  std::byte* keys(PageId page) const;
+  int references(PageId page) const {
+    return references_of(page).load(std::memory_order_acquire);
+  }
+  std::byte* keys(PageId page) const {
+    return blocks_[std::size_t(page) / kBlockPages].bytes.data() +
+           (std::size_t(page) % kBlockPages) * shape_.page_bytes();
+  }
   std::byte* values(PageId page) const { return keys(page) + shape_.key_bytes(); }
 
   std::int64_t held_pages() const;  // each counted once, however many sequences share it
@@ -65,8 +72,14 @@ class PagePool {
   static constexpr std::size_t kMaxBlocks = std::size_t(1) << 18;  // 67 million pages
   PageShape shape_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<std::byte[]>> blocks_;  // [n][kBlockPages * page_bytes]
-  std::vector<std::int32_t> references_;
+  struct Block {
+    AlignedBuffer bytes;                                     // [kBlockPages][page_bytes]
+    std::unique_ptr<std::atomic<std::int32_t>[]> references;  // [kBlockPages]
+  };
+  std::atomic<std::int32_t>& references_of(PageId page) const {
+    return blocks_[std::size_t(page) / kBlockPages].references[std::size_t(page) % kBlockPages];
+  }
+  std::vector<Block> blocks_;
   std::vector<PageId> free_;
   std::int64_t held_ = 0;
   std::int64_t peak_ = 0;

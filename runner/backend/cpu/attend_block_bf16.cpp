@@ -34,21 +34,23 @@ void round_row(const float* x, int n, Half* y) {  // n: a multiple of kLanes
   }
 }
 
-// e^x for x ≤ 0, relative error below 1e-6 where e^x > 1e-6: 2^f by its series to degree 6, |f| ≤
+// e^x for x ≤ 0, relative error below 3e-6 where e^x > 1e-6: 2^f by its series to degree 5, |f| ≤
 // 1/2. NaN stays NaN.
 inline __m512 exp_below(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-100.0F), x);  // in this order NaN passes
-  const __m512 t = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504F));
-  const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 f = _mm512_sub_ps(t, n);
-  __m512 p = _mm512_set1_ps(1.5403530e-4F);
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.3333558e-3F));
+  const __m512 magic = _mm512_set1_ps(12582912.0F);  // 1.5 · 2^23: a sum's low bits are an integer
+  const __m512 log2e = _mm512_set1_ps(1.44269504F);
+  x = _mm512_max_ps(_mm512_set1_ps(-87.0F), x);  // in this order NaN passes
+  const __m512 shifted = _mm512_fmadd_ps(x, log2e, magic);
+  const __m512 n = _mm512_sub_ps(shifted, magic);
+  const __m512 f = _mm512_fmsub_ps(x, log2e, n);
+  __m512 p = _mm512_set1_ps(1.3333558e-3F);
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(9.6181291e-3F));
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(5.5504109e-2F));
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.4022651e-1F));
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.9314718e-1F));
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0F));
-  return _mm512_scalef_ps(p, n);
+  return _mm512_castsi512_ps(_mm512_add_epi32(
+      _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
 }
 
 // keys: [head_dim / 2][kPageSlots][2]; q: kQueries rows of head_dim.
@@ -87,15 +89,22 @@ inline float weigh(QueryState& state, float* z, int n_slots, Half* p) {
   const float new_max = first || block_max > state.max ? block_max : state.max;
   const __m512 shift = _mm512_set1_ps(new_max);
   __m512 total = _mm512_setzero_ps();
-  for (int j = 0; j < n_slots; j += kLanes) {
-    const __mmask16 mask = j < whole ? __mmask16(0xFFFF) : j == whole ? last : __mmask16(0);
+  const auto weigh_some = [&](int j, __mmask16 mask) {
     const __m512 weight =
         _mm512_maskz_mov_ps(mask, exp_below(_mm512_sub_ps(_mm512_loadu_ps(z + j), shift)));
     total = _mm512_add_ps(total, weight);
     if (state.weights != nullptr) _mm512_mask_storeu_ps(state.weights + j, mask, weight);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + j),
                         reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(weight)));
+  };
+  int j = 0;
+  for (; j < whole; j += kLanes) weigh_some(j, 0xFFFF);
+  if (last != 0) {
+    weigh_some(j, last);
+    j += kLanes;
   }
+  for (; j < n_slots; j += kLanes)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + j), _mm256_setzero_si256());
   const float keep =
       first ? 0.0F : _mm512_cvtss_f32(exp_below(_mm512_set1_ps(state.max - new_max)));
   state.sum = state.sum * keep + _mm512_reduce_add_ps(total);

@@ -17,6 +17,7 @@ struct FewRowsJob {
   int panel_columns = 0;  // 16, 32, 48 or 64
   int n_columns = 0;      // of the panel that exist; the rest is padding
   int chunk = 0;          // y = Σ over chunks of n_in, in order, of a chain of multiply-adds each
+  const void* next_panel = nullptr;  // optional: fetched into the second-level cache meanwhile
 };
 
 void few_rows_f32(const FewRowsJob& job);   // needs AVX-512F

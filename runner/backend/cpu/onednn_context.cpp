@@ -165,10 +165,10 @@ PanelOrder OneDnnContext::find_panel_order(int columns, int n_in, DType dtype) {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const int rows = kRowCounts[i];
       for (int first = 0; first < columns; first += order.panel_columns) {
-        const FewRowsJob job{packed.data() + std::size_t(first) * n_in * element_bytes(dtype),
-                             input, own.data() + first, std::size_t(columns), rows, n_in,
-                             order.panel_columns, std::min(order.panel_columns, columns - first),
-                             chunk};
+        FewRowsJob job{packed.data() + std::size_t(first) * n_in * element_bytes(dtype),
+                       input, own.data() + first, std::size_t(columns), rows, n_in,
+                       order.panel_columns, std::min(order.panel_columns, columns - first),
+                       chunk, nullptr};
         wide ? few_rows_f32(job) : few_rows_bf16(job);
       }
       if (std::memcmp(own.data(), expected[i].data(), expected[i].size() * sizeof(float)) != 0)

@@ -13,18 +13,18 @@ namespace {
 // The layout unit of the packed weights is 64 columns; other widths pad it.
 constexpr int kColumnUnit = 64;
 // Up to here our own kernel is faster (docs/performance.md).
-constexpr int kFewRows = 24;
+constexpr int kFewRows = 48;
 
-// Enough slices to balance a few threads, wide ones where there are many columns. An odd last unit
-// of a narrow matrix is halved so that two threads get equal columns.
+// Enough slices to balance a few threads, wide ones where there are many columns. The middle one of
+// an odd number is halved so that two threads get equal columns.
 std::vector<Range> column_slices(int n_out) {
   const int width = n_out < 2048 ? kColumnUnit : n_out < 8192 ? 3 * kColumnUnit : 12 * kColumnUnit;
   std::vector<Range> slices = cut(n_out, width);
-  if (slices.size() % 2 == 1 && slices.back().size() == kColumnUnit) {
-    const Range last = slices.back();
-    const int middle = last.begin + kColumnUnit / 2;
-    slices.back() = {last.begin, middle};
-    slices.push_back({middle, last.end});
+  const std::size_t middle = slices.size() / 2;
+  if (slices.size() % 2 == 1 && slices[middle].size() == kColumnUnit) {
+    const int half = slices[middle].begin + kColumnUnit / 2;
+    slices.insert(slices.begin() + middle, {slices[middle].begin, half});
+    slices[middle + 1].begin = half;
   }
   return slices;
 }
@@ -63,8 +63,14 @@ class OneDnnMatrix final : public CpuMatrix {
       input = reinterpret_cast<const std::byte*>(rounded);
     }
     if (few_rows_ && rows <= kFewRows) {
-      pool.parallel_for(slices_.size(),
-                        [&](std::size_t s, int) { multiply_few(slices_[s], rows, input, y); });
+      // Neighbouring slices in one task: each fetches the next one's weights. Few tasks of equal
+      // columns, more where the matrix is large enough to balance a busy machine.
+      const std::size_t n_tasks =
+          std::min(slices_.size(), std::size_t(pool.size()) * (slices_.size() < 8 * std::size_t(pool.size()) ? 1 : 4));
+      pool.parallel_for(n_tasks, [&](std::size_t i, int) {
+        multiply_few(slices_.size() * i / n_tasks, slices_.size() * (i + 1) / n_tasks, rows, input,
+                     y);
+      });
       return;
     }
     const std::vector<Range> row_blocks = cut(rows, kRowBlock);
@@ -91,21 +97,30 @@ class OneDnnMatrix final : public CpuMatrix {
   };
   static constexpr std::size_t kAlignment = 4096;
 
-  void multiply_few(const Slice& slice, int rows, const std::byte* x, float* y) const {
-    const int width = slice.order.panel_columns;
-    for (int first = 0; first < slice.columns.size(); first += width) {
-      const FewRowsJob job{
-          packed_.data() + slice.offset + std::size_t(first) * n_in_ * element_bytes(dtype_),
-          x,
-          y + slice.columns.begin + first,
-          std::size_t(n_out_),
-          rows,
-          n_in_,
-          width,
-          std::min(width, slice.columns.size() - first),
-          slice.order.chunk};
-      dtype_ == DType::kF32 ? few_rows_f32(job) : few_rows_bf16(job);
+  void multiply_few(std::size_t begin, std::size_t end, int rows, const std::byte* x,
+                    float* y) const {
+    FewRowsJob job;
+    job.x = x;
+    job.y_stride = n_out_;
+    job.n_rows = rows;
+    job.n_in = n_in_;
+    const auto multiply = [&] { dtype_ == DType::kF32 ? few_rows_f32(job) : few_rows_bf16(job); };
+    for (std::size_t s = begin; s < end; ++s) {
+      const Slice& slice = slices_[s];
+      const int width = slice.order.panel_columns;
+      for (int first = 0; first < slice.columns.size(); first += width) {
+        job.next_panel =
+            packed_.data() + slice.offset + std::size_t(first) * n_in_ * element_bytes(dtype_);
+        if (job.panel != nullptr) multiply();
+        job.panel = job.next_panel;
+        job.y = y + slice.columns.begin + first;
+        job.panel_columns = width;
+        job.n_columns = std::min(width, slice.columns.size() - first);
+        job.chunk = slice.order.chunk;
+      }
     }
+    job.next_panel = nullptr;
+    multiply();
   }
 
   void multiply_block(OneDnnContext::Block& block, const Slice& slice, const Range& rows,
