@@ -8,14 +8,15 @@
 namespace kvscope::cpu {
 
 struct FewRowsJob {
-  const void* panel = nullptr;  // f32: [n_in][panel_columns]; bf16: [n_in / 2][panel_columns][2]
+  const void* panel = nullptr;  // f32: [n_in][panel_columns]; bf16: [n_in / 2][panel_columns][2];
+                                // from the job's first column on
   const void* x = nullptr;      // [n_rows][n_in] of the panel's type
   float* y = nullptr;           // row r at y + r * y_stride: [n_columns]
   std::size_t y_stride = 0;
   int n_rows = 0;
   int n_in = 0;
-  int panel_columns = 0;  // 16, 32, 48 or 64
-  int n_columns = 0;      // of the panel that exist; the rest is padding
+  int panel_columns = 0;  // of the whole panel
+  int n_columns = 0;      // of the job, ≤ 64
   int chunk = 0;          // y = Σ over chunks of n_in, in order, of a chain of multiply-adds each
   const void* next_panel = nullptr;  // optional: fetched into the second-level cache meanwhile
 };

@@ -38,7 +38,7 @@ inline void multiply_rows(const FewRowsJob& job, const typename Arithmetic::Elem
     for (int k = begin; k < end; k += kStep) {
       __m512 weights[kVectors];
       for (int v = 0; v < kVectors; ++v) weights[v] = _mm512_loadu_ps(w + v * kLanes * kStep);
-      w += kVectors * kLanes * kStep;
+      w += job.panel_columns * kStep;
       for (int i = 0; i < fetch.lines; ++i, fetch.from += kLineBytes)
         _mm_prefetch(fetch.from, _MM_HINT_T1);
       for (int r = 0; r < kRows; ++r) {
@@ -94,7 +94,7 @@ void multiply_panel(const FewRowsJob& job) {
 
 template <class Arithmetic>
 void multiply(const FewRowsJob& job) {
-  switch (job.panel_columns / kLanes) {
+  switch ((job.n_columns + kLanes - 1) / kLanes) {
     case 1:
       return multiply_panel<Arithmetic, 1>(job);
     case 2:

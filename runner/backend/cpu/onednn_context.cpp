@@ -3,10 +3,10 @@
 #include <omp.h>
 
 #include <cstring>
-#include <random>
 #include <stdexcept>
 
 #include "runner/base/half.h"
+#include "runner/base/splitmix.h"
 
 namespace kvscope::cpu {
 namespace {
@@ -141,19 +141,19 @@ PanelOrder OneDnnContext::find_panel_order(int columns, int n_in, DType dtype) {
   PanelOrder order{panel_width(layout, columns, n_in, dtype), 0};
   if (order.panel_columns == 0 || !(wide ? has_few_rows_f32() : has_few_rows_bf16())) return {};
 
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
+  std::uint64_t state = 0;
+  const auto number = [&] { return float(std::int64_t(smix(++state)) >> 40) * 0x1p-23F; };
   std::vector<float> weights(std::size_t(columns) * n_in);
-  for (float& w : weights) w = normal(generator);
+  for (float& w : weights) w = number();
   AlignedBuffer packed(layout.get_size());
   pack(layout, weights.data(), packed.data());
   std::vector<float> x(std::size_t(kRowBlock) * n_in);
   std::vector<std::uint16_t> x_half(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) x_half[i] = bf16_bits(x[i] = normal(generator));
+  for (std::size_t i = 0; i < x.size(); ++i) x_half[i] = bf16_bits(x[i] = number());
   const auto* input = wide ? reinterpret_cast<const std::byte*>(x.data())
                            : reinterpret_cast<const std::byte*>(x_half.data());
 
-  constexpr int kRowCounts[] = {1, 2, 7, 32, kRowBlock};
+  constexpr int kRowCounts[] = {1, 7, 32, kRowBlock};
   std::vector<std::vector<float>> expected;
   for (const int rows : kRowCounts) {
     expected.emplace_back(std::size_t(rows) * columns);

@@ -31,6 +31,7 @@ struct BlockShape {
 struct PanelOrder {
   int panel_columns = 0;  // 0: our own kernel cannot stand in for oneDNN's
   int chunk = 0;
+  bool operator==(const PanelOrder&) const = default;
 };
 
 class OneDnnContext {

@@ -15,18 +15,17 @@ constexpr int kColumnUnit = 64;
 // Up to here our own kernel is faster (docs/performance.md).
 constexpr int kFewRows = 48;
 
-// Enough slices to balance a few threads, wide ones where there are many columns. The middle one of
-// an odd number is halved so that two threads get equal columns.
+// Columns that one task of few rows is rounded to, so that two threads get equal shares of 576.
+constexpr int kTaskUnit = 32;
+// From here on tasks are blocks of rows times all columns, whose results need no copy.
+constexpr int kManyRows = 2 * kRowBlock;
+// Widest matrix for that: one block of rows should not keep the weights of the next from the cache.
+constexpr int kWidestWhole = 8192;
+
+// Enough slices to balance a few threads, wide ones where there are many columns.
 std::vector<Range> column_slices(int n_out) {
   const int width = n_out < 2048 ? kColumnUnit : n_out < 8192 ? 3 * kColumnUnit : 12 * kColumnUnit;
-  std::vector<Range> slices = cut(n_out, width);
-  const std::size_t middle = slices.size() / 2;
-  if (slices.size() % 2 == 1 && slices[middle].size() == kColumnUnit) {
-    const int half = slices[middle].begin + kColumnUnit / 2;
-    slices.insert(slices.begin() + middle, {slices[middle].begin, half});
-    slices[middle + 1].begin = half;
-  }
-  return slices;
+  return cut(n_out, width);
 }
 
 class OneDnnMatrix final : public CpuMatrix {
@@ -38,11 +37,18 @@ class OneDnnMatrix final : public CpuMatrix {
     for (const Range& columns : column_slices(n_out)) {
       Slice slice{columns, context_->packed_layout(columns.size(), n_in, dtype), bytes,
                   context_->panel_order(columns.size(), n_in, dtype)};
-      bytes += (slice.layout.get_size() + kAlignment - 1) / kAlignment * kAlignment;
-      few_rows_ = few_rows_ && slice.order.panel_columns > 0;
+      bytes += slice.layout.get_size();
       slices_.push_back(std::move(slice));
+      few_rows_ = few_rows_ && slices_.back().order.panel_columns > 0 &&
+                  slices_.back().order == slices_.front().order;
     }
-    packed_ = AlignedBuffer(bytes);
+    // The slices' panels lie one behind the other: together they are the whole matrix's layout.
+    if (few_rows_ && n_out % kColumnUnit == 0 && n_out <= kWidestWhole) {
+      whole_ = context_->packed_layout(n_out, n_in, dtype);
+      has_whole_ = context_->panel_order(n_out, n_in, dtype) == slices_.front().order &&
+                   whole_.get_size() == bytes;
+    }
+    packed_ = AlignedBuffer(bytes, AlignedBuffer::Contents::kUndefined);
     for (const Slice& slice : slices_) {
       context_->pack(slice.layout, weights.data() + std::size_t(slice.columns.begin) * n_in,
                      packed_.data() + slice.offset);
@@ -63,29 +69,12 @@ class OneDnnMatrix final : public CpuMatrix {
       input = reinterpret_cast<const std::byte*>(rounded);
     }
     if (few_rows_ && rows <= kFewRows) {
-      // Neighbouring slices in one task: each fetches the next one's weights. Few tasks of equal
-      // columns, more where the matrix is large enough to balance a busy machine.
-      const std::size_t n_tasks =
-          std::min(slices_.size(), std::size_t(pool.size()) * (slices_.size() < 8 * std::size_t(pool.size()) ? 1 : 4));
-      pool.parallel_for(n_tasks, [&](std::size_t i, int) {
-        multiply_few(slices_.size() * i / n_tasks, slices_.size() * (i + 1) / n_tasks, rows, input,
-                     y);
-      });
-      return;
+      multiply_few_rows(pool, input, rows, y);
+    } else if (has_whole_ && rows >= kManyRows) {
+      multiply_whole_rows(pool, input, rows, y);
+    } else {
+      multiply_slices(pool, input, rows, y);
     }
-    const std::vector<Range> row_blocks = cut(rows, kRowBlock);
-    std::vector<OneDnnContext::Block*> blocks;  // [slice][whole, last]
-    for (const Slice& s : slices_) {
-      for (const Range& r : {row_blocks.front(), row_blocks.back()}) {
-        blocks.push_back(&context_->block({r.size(), s.columns.size(), n_in_, dtype_}, s.layout));
-      }
-    }
-    pool.parallel_for(slices_.size() * row_blocks.size(), [&](std::size_t i, int worker) {
-      const std::size_t s = i / row_blocks.size();
-      const std::size_t b = i % row_blocks.size();
-      OneDnnContext::Block& block = *blocks[2 * s + (b + 1 == row_blocks.size())];
-      multiply_block(block, slices_[s], row_blocks[b], worker, input, y);
-    });
   }
 
  private:
@@ -95,32 +84,78 @@ class OneDnnMatrix final : public CpuMatrix {
     std::size_t offset;
     PanelOrder order;
   };
-  static constexpr std::size_t kAlignment = 4096;
 
-  void multiply_few(std::size_t begin, std::size_t end, int rows, const std::byte* x,
-                    float* y) const {
+  const std::byte* row_of(const std::byte* x, int row) const {
+    return x + std::size_t(row) * n_in_ * element_bytes(dtype_);
+  }
+
+  // Few tasks of equal columns; more of them where the matrix is large enough to balance a busy
+  // machine.
+  void multiply_few_rows(ThreadPool& pool, const std::byte* x, int rows, float* y) const {
+    const int n_units = (n_out_ + kTaskUnit - 1) / kTaskUnit;
+    const int n_tasks = std::min(n_units, pool.size() * (n_units < 64 * pool.size() ? 1 : 4));
+    pool.parallel_for(n_tasks, [&](std::size_t i, int) {
+      const int begin = int(std::size_t(n_units) * i / n_tasks) * kTaskUnit;
+      const int end = int(std::size_t(n_units) * (i + 1) / n_tasks) * kTaskUnit;
+      multiply_columns({begin, std::min(end, n_out_)}, x, rows, y);
+    });
+  }
+
+  void multiply_columns(const Range& columns, const std::byte* x, int rows, float* y) const {
+    const PanelOrder& order = slices_.front().order;
+    const int width = order.panel_columns;
     FewRowsJob job;
     job.x = x;
     job.y_stride = n_out_;
     job.n_rows = rows;
     job.n_in = n_in_;
+    job.panel_columns = width;
+    job.chunk = order.chunk;
     const auto multiply = [&] { dtype_ == DType::kF32 ? few_rows_f32(job) : few_rows_bf16(job); };
-    for (std::size_t s = begin; s < end; ++s) {
-      const Slice& slice = slices_[s];
-      const int width = slice.order.panel_columns;
-      for (int first = 0; first < slice.columns.size(); first += width) {
-        job.next_panel =
-            packed_.data() + slice.offset + std::size_t(first) * n_in_ * element_bytes(dtype_);
-        if (job.panel != nullptr) multiply();
-        job.panel = job.next_panel;
-        job.y = y + slice.columns.begin + first;
-        job.panel_columns = width;
-        job.n_columns = std::min(width, slice.columns.size() - first);
-        job.chunk = slice.order.chunk;
-      }
+    for (int first = columns.begin; first < columns.end;) {
+      const int end = std::min(columns.end, (first / width + 1) * width);
+      const int pair = dtype_ == DType::kBF16 ? 2 : 1;
+      const std::size_t panel = std::size_t(first / width) * width * n_in_;
+      job.next_panel =
+          packed_.data() + (panel + std::size_t(first % width) * pair) * element_bytes(dtype_);
+      if (job.panel != nullptr) multiply();
+      job.panel = job.next_panel;
+      job.y = y + first;
+      job.n_columns = end - first;
+      first = end;
     }
     job.next_panel = nullptr;
     multiply();
+  }
+
+  void multiply_whole_rows(ThreadPool& pool, const std::byte* x, int rows, float* y) const {
+    const std::vector<Range> row_blocks = cut(rows, kRowBlock);
+    OneDnnContext::Block& whole = block_of(row_blocks.front().size(), n_out_, whole_);
+    OneDnnContext::Block& last = block_of(row_blocks.back().size(), n_out_, whole_);
+    pool.parallel_for(row_blocks.size(), [&](std::size_t b, int worker) {
+      const Range& r = row_blocks[b];
+      context_->multiply(b + 1 == row_blocks.size() ? last : whole, worker, row_of(x, r.begin),
+                         packed_.data(), y + std::size_t(r.begin) * n_out_);
+    });
+  }
+
+  void multiply_slices(ThreadPool& pool, const std::byte* x, int rows, float* y) const {
+    const std::vector<Range> row_blocks = cut(rows, kRowBlock);
+    std::vector<OneDnnContext::Block*> blocks;  // [slice][whole, last]
+    for (const Slice& s : slices_) {
+      for (const Range& r : {row_blocks.front(), row_blocks.back()})
+        blocks.push_back(&block_of(r.size(), s.columns.size(), s.layout));
+    }
+    pool.parallel_for(slices_.size() * row_blocks.size(), [&](std::size_t i, int worker) {
+      const std::size_t s = i / row_blocks.size();
+      const std::size_t b = i % row_blocks.size();
+      OneDnnContext::Block& block = *blocks[2 * s + (b + 1 == row_blocks.size())];
+      multiply_block(block, slices_[s], row_blocks[b], worker, x, y);
+    });
+  }
+
+  OneDnnContext::Block& block_of(int rows, int columns, const dnnl::memory::desc& layout) const {
+    return context_->block({rows, columns, n_in_, dtype_}, layout);
   }
 
   void multiply_block(OneDnnContext::Block& block, const Slice& slice, const Range& rows,
@@ -130,8 +165,7 @@ class OneDnnMatrix final : public CpuMatrix {
     // One row, or rows without a gap between them, need no copy.
     const bool direct = rows.size() == 1 || columns == n_out_;
     float* result = direct ? out : context_->output(worker, std::size_t(rows.size()) * columns);
-    context_->multiply(block, worker, x + std::size_t(rows.begin) * n_in_ * element_bytes(dtype_),
-                       packed_.data() + slice.offset, result);
+    context_->multiply(block, worker, row_of(x, rows.begin), packed_.data() + slice.offset, result);
     if (direct) return;
     for (int r = 0; r < rows.size(); ++r) {
       std::memcpy(out + std::size_t(r) * n_out_, result + std::size_t(r) * columns,
@@ -145,6 +179,8 @@ class OneDnnMatrix final : public CpuMatrix {
   DType dtype_;
   std::vector<Slice> slices_;
   bool few_rows_ = true;  // every slice can be read by our own kernel
+  dnnl::memory::desc whole_;
+  bool has_whole_ = false;  // the packed slices are also one block of all columns, with equal bits
   AlignedBuffer packed_;
 };
 
