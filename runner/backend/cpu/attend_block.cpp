@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include <hwy/cache_control.h>
+
 #include "runner/backend/cpu/attend_block_bf16.h"
 #include "runner/cache/page_pool.h"
 #include "runner/model/config.h"
@@ -80,10 +82,17 @@ void round_all(const float* x, int n, float* y) {
   std::copy(part, part + (n - i), y + i);
 }
 
+// Fetched while a page's logits are computed: the next page's keys and this one's values. Pages lie
+// scattered, which the hardware's prefetcher does not foresee.
+struct Fetch {
+  const std::byte* keys = nullptr;
+  const std::byte* values = nullptr;
+};
+
 // z[n][0 … kPageSlots) of one page. q: [kQueries] pointers to [head_dim].
-template <typename Key, int kQueries>
+template <typename Key, int kQueries, bool kFetch>
 HWY_INLINE void logits_of(const float* const* q, const std::byte* page, int head_dim,
-                          float (*z)[kBlockSlots], int first) {
+                          float (*z)[kBlockSlots], int first, const Fetch& fetch) {
   const auto* keys = reinterpret_cast<const typename Key::Element*>(page);
   constexpr int kPair = Key::kPair;
   const Tag d;
@@ -94,8 +103,14 @@ HWY_INLINE void logits_of(const float* const* q, const std::byte* page, int head
   for (int i = 0; i < head_dim; i += kPair) {
     for (int which = 0; which < kPair; ++which) {
       Vec k[kVectors];
-      for (int v = 0; v < kVectors; ++v)
-        k[v] = Key::load(keys + (i * kPageSlots + v * kLanes * kPair), which);
+      for (int v = 0; v < kVectors; ++v) {
+        const int offset = i * kPageSlots + v * kLanes * kPair;
+        k[v] = Key::load(keys + offset, which);
+        if constexpr (kFetch) {
+          hwy::Prefetch(reinterpret_cast<const typename Key::Element*>(fetch.keys) + offset);
+          hwy::Prefetch(reinterpret_cast<const typename Key::Element*>(fetch.values) + offset);
+        }
+      }
       for (int n = 0; n < kQueries; ++n) {
         const Vec qi = hn::Set(d, q[n][i + which]);
         for (int v = 0; v < kVectors; ++v) acc[n][v] = hn::MulAdd(qi, k[v], acc[n][v]);
@@ -236,9 +251,17 @@ HWY_INLINE void logits_of_batch(std::span<const QueryState> queries,
   float rounded[Key::kPair == 2 ? kBatch * kMaxHeadDim : 1];
   q.set(queries, head_dim, rounded);
   for (std::size_t page = 0; page < pages.size(); ++page) {
+    const std::size_t next = std::min(page + 1, pages.size() - 1);
+    const Fetch fetch{pages[next].keys, pages[page].values != nullptr ? pages[page].values
+                                                                      : pages[page].keys};
     for_groups(int(queries.size()), [&]<int kQueries>(int first) {
-      logits_of<Key, kQueries>(q.rows + first, pages[page].keys, head_dim, z + first,
-                               int(page) * kPageSlots);
+      const int slot = int(page) * kPageSlots;
+      if (first == 0) {
+        logits_of<Key, kQueries, true>(q.rows, pages[page].keys, head_dim, z, slot, fetch);
+      } else {
+        logits_of<Key, kQueries, false>(q.rows + first, pages[page].keys, head_dim, z + first, slot,
+                                        fetch);
+      }
     });
   }
 }

@@ -53,10 +53,17 @@ inline __m512 exp_below(__m512 x) {
       _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
 }
 
+// Fetched while a page's logits are computed: the next page's keys and this one's values. Pages lie
+// scattered, which the hardware's prefetcher does not foresee.
+struct Fetch {
+  const std::byte* keys;
+  const std::byte* values;
+};
+
 // keys: [head_dim / 2][kPageSlots][2]; q: kQueries rows of head_dim.
-template <int kQueries>
+template <int kQueries, bool kFetch>
 inline void logits_of(const Half* q, int head_dim, const Half* keys, float (*z)[kBlockSlots],
-                      int first) {
+                      int first, const Fetch& fetch) {
   constexpr int kVectors = kPageSlots / kLanes;
   __m512 sum[kQueries][kVectors];
   for (int n = 0; n < kQueries; ++n) {
@@ -64,8 +71,14 @@ inline void logits_of(const Half* q, int head_dim, const Half* keys, float (*z)[
   }
   for (int i = 0; i < head_dim; i += 2) {
     __m512 k[kVectors];
-    for (int v = 0; v < kVectors; ++v)
-      k[v] = _mm512_loadu_ps(keys + (i * kPageSlots + v * kLanes * 2));
+    for (int v = 0; v < kVectors; ++v) {
+      const int offset = i * kPageSlots + v * kLanes * 2;
+      k[v] = _mm512_loadu_ps(keys + offset);
+      if constexpr (kFetch) {
+        _mm_prefetch(reinterpret_cast<const Half*>(fetch.keys) + offset, _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const Half*>(fetch.values) + offset, _MM_HINT_T0);
+      }
+    }
     for (int n = 0; n < kQueries; ++n) {
       const __m512 pair = broadcast_pair(q + n * head_dim + i);
       for (int v = 0; v < kVectors; ++v) sum[n][v] = dot_pairs(sum[n][v], pair, k[v]);
@@ -174,10 +187,15 @@ struct LogitsOfPage {
   const PageView& page;
   float (*z)[kBlockSlots];
   int first_slot;
+  Fetch fetch;
   template <int kQueries>
   void run(int first) const {
-    logits_of<kQueries>(q + first * head_dim, head_dim, reinterpret_cast<const Half*>(page.keys),
-                        z + first, first_slot);
+    const auto* keys = reinterpret_cast<const Half*>(page.keys);
+    if (first == 0) {
+      logits_of<kQueries, true>(q, head_dim, keys, z, first_slot, fetch);
+    } else {
+      logits_of<kQueries, false>(q + first * head_dim, head_dim, keys, z + first, first_slot, fetch);
+    }
   }
 };
 
@@ -198,8 +216,11 @@ void logits_of_batch(const QueryState* queries, int n, const PageView* pages, in
                      int head_dim, float (*z)[kBlockSlots]) {
   Half q[kBatch * kMaxHeadDim];
   for (int i = 0; i < n; ++i) round_row(queries[i].q, head_dim, q + i * head_dim);
-  for (int page = 0; page < n_pages; ++page)
-    for_groups(n, LogitsOfPage{q, head_dim, pages[page], z, page * kPageSlots});
+  for (int page = 0; page < n_pages; ++page) {
+    const Fetch fetch{pages[page + 1 < n_pages ? page + 1 : page].keys,
+                      pages[page].values != nullptr ? pages[page].values : pages[page].keys};
+    for_groups(n, LogitsOfPage{q, head_dim, pages[page], z, page * kPageSlots, fetch});
+  }
 }
 
 }  // namespace

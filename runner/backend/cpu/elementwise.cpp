@@ -213,6 +213,10 @@ void log_sum_exp(ThreadPool& pool, const float* logits, int rows, std::size_t n,
   });
 }
 
+void round_to_bf16(std::span<const float> x, std::uint16_t* y) {
+  HWY_DYNAMIC_DISPATCH(RoundSpan)(x.data(), x.size(), y);
+}
+
 void round_to_bf16(ThreadPool& pool, std::span<const float> x, std::uint16_t* y) {
   for_ranges(pool, x.size(), 1, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(RoundSpan)(x.data() + begin, end - begin, y + begin);

@@ -26,5 +26,6 @@ void log_sum_exp(ThreadPool& pool, const float* logits, int rows, std::size_t n,
 
 // Round to nearest, ties to even; NaN stays NaN.
 void round_to_bf16(ThreadPool& pool, std::span<const float> x, std::uint16_t* y);
+void round_to_bf16(std::span<const float> x, std::uint16_t* y);  // by the calling thread
 
 }  // namespace kvscope::cpu

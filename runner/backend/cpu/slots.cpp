@@ -1,8 +1,9 @@
 #include "runner/backend/cpu/slots.h"
 
 #include <cassert>
-#include <vector>
+#include <cstring>
 
+#include "runner/backend/cpu/elementwise.h"
 #include "runner/backend/cpu/page_kernels.h"
 #include "runner/base/half.h"
 #include "runner/model/config.h"
@@ -25,13 +26,39 @@ void store(std::byte* base, std::size_t index, DType dtype, float x) {
   }
 }
 
-// Element i of x goes to base[index(i)].
-template <class Index>
-void store_row(std::byte* base, DType dtype, const float* x, int n, const Index& index) {
-  if (dtype == DType::kF32) {
-    for (int i = 0; i < n; ++i) reinterpret_cast<float*>(base)[index(i)] = x[i];
+void write_f32(std::byte* keys, std::byte* values, int lane, int d, const float* k,
+               const float* v) {
+  auto* to = reinterpret_cast<float*>(keys) + lane;
+  for (int i = 0; i < d; ++i) to[i * kPageSlots] = k[i];
+  if (values != nullptr) std::memcpy(values + sizeof(float) * lane * d, v, sizeof(float) * d);
+}
+
+// Two dimensions of a key are one 32-bit lane; two slots' values share one.
+void write_bf16(std::byte* keys, std::byte* values, int lane, int d, const float* k,
+                const float* v) {
+  std::uint16_t half[kMaxHeadDim];
+  round_to_bf16({k, std::size_t(d)}, half);
+  auto* key_pairs = reinterpret_cast<std::uint32_t*>(keys) + lane;
+  for (int i = 0; i < d / 2; ++i)
+    key_pairs[i * kPageSlots] = half[2 * i] | std::uint32_t(half[2 * i + 1]) << 16;
+  if (values == nullptr) return;
+  round_to_bf16({v, std::size_t(d)}, half);
+  auto* value_pairs = reinterpret_cast<std::uint32_t*>(values) + lane / 2 * d;
+  if (lane % 2 == 0) {
+    // The slot beside it is multiplied with weight 0 until it is written: what a reused page holds
+    // there may be NaN.
+    for (int i = 0; i < d; ++i) value_pairs[i] = half[i];
   } else {
-    for (int i = 0; i < n; ++i) store(base, index(i), dtype, x[i]);
+    for (int i = 0; i < d; ++i)
+      value_pairs[i] = (value_pairs[i] & 0xFFFFU) | std::uint32_t(half[i]) << 16;
+  }
+}
+
+void write_f16(const PageShape& shape, std::byte* keys, std::byte* values, int lane, const float* k,
+               const float* v) {
+  for (int i = 0; i < shape.head_dim; ++i) {
+    store(keys, shape.key_index(i, lane), shape.dtype, k[i]);
+    if (values != nullptr) store(values, shape.value_index(lane, i), shape.dtype, v[i]);
   }
 }
 
@@ -63,17 +90,20 @@ void write_slot(HeadCache& head, int slot, const float* k, const float* v, const
   const int d = shape.head_dim;
   float rotated[kMaxHeadDim];
   assert(d <= kMaxHeadDim);
-  if (angle) rotate_row(rope, k, *angle, 1.0F, rotated);
-  store_row(head.pool().keys(page), shape.dtype, angle ? rotated : k, d,
-            [&](int i) { return shape.key_index(i, lane); });
-  if (!shape.has_values) return;
-  std::byte* values = head.pool().values(page);
-  store_row(values, shape.dtype, v, d, [&](int i) { return shape.value_index(lane, i); });
-  if (shape.dtype != DType::kBF16 || lane % 2 != 0) return;
-  // The slot beside it is multiplied with weight 0 until it is written: what a reused page holds
-  // there may be NaN.
-  auto* halves = reinterpret_cast<std::uint16_t*>(values);
-  for (int i = 0; i < d; ++i) halves[shape.value_index(lane + 1, i)] = 0;
+  if (angle) {
+    rotate_row(rope, k, *angle, 1.0F, rotated);
+    k = rotated;
+  }
+  std::byte* keys = head.pool().keys(page);
+  std::byte* values = shape.has_values ? head.pool().values(page) : nullptr;
+  switch (shape.dtype) {
+    case DType::kF32:
+      return write_f32(keys, values, lane, d, k, v);
+    case DType::kBF16:
+      return write_bf16(keys, values, lane, d, k, v);
+    case DType::kF16:
+      return write_f16(shape, keys, values, lane, k, v);
+  }
 }
 
 void turn_back_slot(HeadCache& head, int slot, int steps, const RopeTable& rope) {
