@@ -50,6 +50,8 @@ struct RopeTable {
   int n_positions = 0;
   std::vector<float> cos;  // [n_positions][head_dim / 2]
   std::vector<float> sin;  // [n_positions][head_dim / 2]
+  std::vector<float> cos_by_pair;  // the same as [head_dim / 2][n_positions], for keys side by side
+  std::vector<float> sin_by_pair;
 };
 
 // Causal attention of consecutive rows over everything before them; keys and values of the rows are

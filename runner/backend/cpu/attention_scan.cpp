@@ -121,7 +121,7 @@ class UnitScan {
     rotated_.resize(page_floats * kBlockPages);
     for (std::size_t i = 0; i < pages.size(); ++i) {
       float* keys = rotated_.data() + i * page_floats;
-      rotate_page(pages[i].keys, pages[i].dtype, d_, rope_.cos.data(), rope_.sin.data(),
+      rotate_page(pages[i].keys, pages[i].dtype, d_, rope_,
                   head.rank.data() + first + i * kPageSlots, pages[i].live, keys);
       pages[i].keys = reinterpret_cast<const std::byte*>(keys);
       pages[i].keys_rotated = true;

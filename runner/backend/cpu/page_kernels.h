@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "runner/base/dtype.h"
+#include "runner/backend/backend.h"
 
 namespace kvscope::cpu {
 
@@ -16,10 +16,9 @@ void accumulate_weights(std::span<const float> logits, float lse, float weight, 
 // y = x · s
 void scale_row(float* x, int n, float s);
 
-// Writes a page's keys rotated by the slots' ranks: out [head_dim][kPageSlots] f32. cos, sin:
-// [n_positions][head_dim/2].
-void rotate_page(const std::byte* keys, DType dtype, int head_dim, const float* cos,
-                 const float* sin, const int* ranks, int live, float* out);
+// Writes a page's keys rotated by the slots' ranks: out [head_dim][kPageSlots] f32.
+void rotate_page(const std::byte* keys, DType dtype, int head_dim, const RopeTable& rope,
+                 const int* ranks, int live, float* out);
 
 // out = adjacent pairs of x turned by the angle of cos, sin [n_pairs], times scale.
 void rotate_pairs(const float* x, int n_pairs, const float* cos, const float* sin, float scale,
