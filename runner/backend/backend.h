@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,11 @@ class PackedMatrix {  // weights in the backend's own layout
   virtual std::size_t bytes() const = 0;
 };
 
+// Fills rows first … first + n - 1 of a matrix of weights: out [n][n_in]. Called by several threads
+// at once, each for other rows; what it throws comes out of pack().
+using ReadRows = std::function<void(int first, int n, float* out)>;
+ReadRows rows_of(std::span<const float> weights, int n_in);  // weights: [n_out][n_in], kept alive
+
 class EmbeddingTable {
  public:
   virtual ~EmbeddingTable() = default;
@@ -48,8 +54,8 @@ struct AttentionShape {
 struct RopeTable {
   int head_dim = 0;
   int n_positions = 0;
-  std::vector<float> cos;  // [n_positions][head_dim / 2]
-  std::vector<float> sin;  // [n_positions][head_dim / 2]
+  std::vector<float> cos;          // [n_positions][head_dim / 2]
+  std::vector<float> sin;          // [n_positions][head_dim / 2]
   std::vector<float> cos_by_pair;  // the same as [head_dim / 2][n_positions], for keys side by side
   std::vector<float> sin_by_pair;
 };
@@ -126,10 +132,10 @@ class Backend {
   virtual std::string description() const = 0;  // instruction set and libraries really used
   virtual int n_threads() const = 0;
 
-  // weights: [n_out][n_in] row-major.
-  virtual std::unique_ptr<PackedMatrix> pack(std::span<const float> weights, int n_out, int n_in,
+  // The matrix is read once, in blocks of rows: it never exists as a whole in float32.
+  virtual std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,
                                              DType dtype) = 0;
-  virtual std::unique_ptr<EmbeddingTable> pack_embedding(std::span<const float> table, int n_vocab,
+  virtual std::unique_ptr<EmbeddingTable> pack_embedding(const ReadRows& rows, int n_vocab,
                                                          int d_model, DType dtype) = 0;
 
   virtual void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,

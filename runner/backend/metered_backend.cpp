@@ -29,15 +29,15 @@ void MeteredBackend::meter(std::string_view stage, int n_out, int n_in, const Ca
   c.work += work();
 }
 
-std::unique_ptr<PackedMatrix> MeteredBackend::pack(std::span<const float> weights, int n_out,
+std::unique_ptr<PackedMatrix> MeteredBackend::pack(const ReadRows& rows, int n_out,
                                                    int n_in, DType dtype) {
-  return inner_.pack(weights, n_out, n_in, dtype);
+  return inner_.pack(rows, n_out, n_in, dtype);
 }
 
-std::unique_ptr<EmbeddingTable> MeteredBackend::pack_embedding(std::span<const float> table,
+std::unique_ptr<EmbeddingTable> MeteredBackend::pack_embedding(const ReadRows& rows,
                                                                int n_vocab, int d_model,
                                                                DType dtype) {
-  return inner_.pack_embedding(table, n_vocab, d_model, dtype);
+  return inner_.pack_embedding(rows, n_vocab, d_model, dtype);
 }
 
 void MeteredBackend::embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,

@@ -21,8 +21,8 @@ bool is_huge(std::size_t bytes) { return bytes >= kHugePage / 2; }
 
 // `bytes` (whole huge pages) at the boundary of one.
 std::byte* map_huge(std::size_t bytes) {
-  void* mapped = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapped =
+      mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   auto* begin = static_cast<std::byte*>(mapped);
   const std::size_t before =

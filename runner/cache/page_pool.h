@@ -54,9 +54,7 @@ class PagePool {
   PageId acquire();           // one reference; contents are stale but initialised. Thread-safe.
   void retain(PageId page);   // thread-safe
   void release(PageId page);  // thread-safe
-  int references(PageId page) const {
-    return references_of(page).load(std::memory_order_acquire);
-  }
+  int references(PageId page) const { return references_of(page).load(std::memory_order_acquire); }
   std::byte* keys(PageId page) const {
     return blocks_[std::size_t(page) / kBlockPages].bytes.data() +
            (std::size_t(page) % kBlockPages) * shape_.page_bytes();
@@ -73,7 +71,7 @@ class PagePool {
   PageShape shape_;
   mutable std::mutex mutex_;
   struct Block {
-    AlignedBuffer bytes;                                     // [kBlockPages][page_bytes]
+    AlignedBuffer bytes;                                      // [kBlockPages][page_bytes]
     std::unique_ptr<std::atomic<std::int32_t>[]> references;  // [kBlockPages]
   };
   std::atomic<std::int32_t>& references_of(PageId page) const {

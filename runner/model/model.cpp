@@ -1,6 +1,6 @@
 #include "runner/model/model.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "runner/base/sha256.h"
 
@@ -8,12 +8,29 @@ namespace kvscope {
 
 namespace {
 
+struct Part {
+  std::string name;
+  int n_out;
+};
+
 // Rows of several matrices one below the other, so that one matmul serves them all.
-std::vector<float> stack(std::vector<std::vector<float>> parts) {
-  std::vector<float> all = std::move(parts.front());
-  for (std::size_t i = 1; i < parts.size(); ++i)
-    all.insert(all.end(), parts[i].begin(), parts[i].end());
-  return all;
+std::unique_ptr<PackedMatrix> pack_stacked(const WeightSource& source, Backend& backend,
+                                           const std::vector<Part>& parts, int n_in, DType dtype) {
+  int n_out = 0;
+  for (const Part& part : parts) n_out += part.n_out;
+  const auto read = [&](int first, int n, float* out) {
+    int part_first = 0;
+    for (const Part& part : parts) {
+      const int begin = std::max(first, part_first);
+      const int end = std::min(first + n, part_first + part.n_out);
+      if (begin < end) {
+        source.read_rows(part.name, part.n_out, n_in, begin - part_first, end - begin,
+                         out + std::size_t(begin - first) * n_in);
+      }
+      part_first += part.n_out;
+    }
+  };
+  return backend.pack(read, n_out, n_in, dtype);
 }
 
 }  // namespace
@@ -40,31 +57,30 @@ Model load_model(const WeightSource& source, Backend& backend, DType dtype, DTyp
   const ModelConfig& c = model.config;
   const int d_query = c.n_heads * c.head_dim;
   const int d_kv = c.n_kv_heads * c.head_dim;
-  {
-    const std::vector<float> table = source.read("token_embd.weight", c.n_vocab, c.d_model);
-    model.embedding = backend.pack_embedding(table, c.n_vocab, c.d_model, dtype);
-    model.head = c.tied_head ? backend.pack(table, c.n_vocab, c.d_model, dtype)
-                             : backend.pack(source.read("output.weight", c.n_vocab, c.d_model),
-                                            c.n_vocab, c.d_model, dtype);
-  }
+  model.embedding = backend.pack_embedding(
+      [&](int first, int n, float* out) {
+        source.read_rows("token_embd.weight", c.n_vocab, c.d_model, first, n, out);
+      },
+      c.n_vocab, c.d_model, dtype);
+  model.head = pack_stacked(source, backend,
+                            {{c.tied_head ? "token_embd.weight" : "output.weight", c.n_vocab}},
+                            c.d_model, dtype);
   model.final_norm = source.read("output_norm.weight", 1, c.d_model);
   for (int l = 0; l < c.n_layers; ++l) {
-    const std::string prefix = "blk." + std::to_string(l) + ".";
-    const auto read = [&](const char* name, int n_out, int n_in) {
-      return source.read(prefix + name + ".weight", n_out, n_in);
+    const auto name = [&](const char* part) {
+      return "blk." + std::to_string(l) + "." + part + ".weight";
+    };
+    const auto pack = [&](const std::vector<Part>& parts, int n_in) {
+      return pack_stacked(source, backend, parts, n_in, dtype);
     };
     LayerWeights layer;
-    layer.attention_norm = read("attn_norm", 1, c.d_model);
-    layer.qkv =
-        backend.pack(stack({read("attn_q", d_query, c.d_model), read("attn_k", d_kv, c.d_model),
-                            read("attn_v", d_kv, c.d_model)}),
-                     d_query + 2 * d_kv, c.d_model, dtype);
-    layer.output = backend.pack(read("attn_output", c.d_model, d_query), c.d_model, d_query, dtype);
-    layer.mlp_norm = read("ffn_norm", 1, c.d_model);
-    layer.gate_up = backend.pack(
-        stack({read("ffn_gate", c.d_ff, c.d_model), read("ffn_up", c.d_ff, c.d_model)}), 2 * c.d_ff,
-        c.d_model, dtype);
-    layer.down = backend.pack(read("ffn_down", c.d_model, c.d_ff), c.d_model, c.d_ff, dtype);
+    layer.attention_norm = source.read(name("attn_norm"), 1, c.d_model);
+    layer.qkv = pack({{name("attn_q"), d_query}, {name("attn_k"), d_kv}, {name("attn_v"), d_kv}},
+                     c.d_model);
+    layer.output = pack({{name("attn_output"), c.d_model}}, d_query);
+    layer.mlp_norm = source.read(name("ffn_norm"), 1, c.d_model);
+    layer.gate_up = pack({{name("ffn_gate"), c.d_ff}, {name("ffn_up"), c.d_ff}}, c.d_model);
+    layer.down = pack({{name("ffn_down"), c.d_model}}, c.d_ff);
     model.layers.push_back(std::move(layer));
   }
   return model;

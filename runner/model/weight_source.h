@@ -17,7 +17,14 @@ class WeightSource {
   // Row-major [n_out][n_in] (n_out = 1 for vectors). Names are those of a `llama` GGUF
   // ("blk.0.attn_q.weight"); query and key rows are in its adjacent-pair RoPE order. Throws
   // DataError if it is absent, has another shape or holds a non-finite value.
-  virtual std::vector<float> read(std::string_view name, int n_out, int n_in) const = 0;
+  std::vector<float> read(std::string_view name, int n_out, int n_in) const {
+    std::vector<float> values(std::size_t(n_out) * std::size_t(n_in));
+    read_rows(name, n_out, n_in, 0, n_out, values.data());
+    return values;
+  }
+  // Rows first … first + n - 1 of it: out [n][n_in]. Any number of threads at once.
+  virtual void read_rows(std::string_view name, int n_out, int n_in, int first, int n,
+                         float* out) const = 0;
   virtual bool has(std::string_view name) const = 0;
   virtual const std::string& sha256() const = 0;  // of the whole file
 };

@@ -56,8 +56,8 @@ struct BF16 {
   static Vec load(const Element* p, int which) {
     const BitsTag bits;
     const auto both = hn::LoadU(bits, reinterpret_cast<const std::uint32_t*>(p));
-    return hn::BitCast(Tag(), which == 0 ? hn::ShiftLeft<16>(both)
-                                         : hn::And(both, hn::Set(bits, 0xFFFF0000U)));
+    return hn::BitCast(
+        Tag(), which == 0 ? hn::ShiftLeft<16>(both) : hn::And(both, hn::Set(bits, 0xFFFF0000U)));
   }
 };
 
@@ -66,8 +66,8 @@ HWY_INLINE Vec round_to_bf16(Vec x) {
   const BitsTag bits;
   const auto u = hn::BitCast(bits, x);
   const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(bits, 1));
-  const auto rounded = hn::And(hn::Add(hn::Add(u, hn::Set(bits, 0x7FFF)), odd),
-                               hn::Set(bits, 0xFFFF0000U));
+  const auto rounded =
+      hn::And(hn::Add(hn::Add(u, hn::Set(bits, 0x7FFF)), odd), hn::Set(bits, 0xFFFF0000U));
   return hn::IfThenElse(hn::IsNaN(x), x, hn::BitCast(Tag(), rounded));
 }
 
@@ -252,8 +252,8 @@ HWY_INLINE void logits_of_batch(std::span<const QueryState> queries,
   q.set(queries, head_dim, rounded);
   for (std::size_t page = 0; page < pages.size(); ++page) {
     const std::size_t next = std::min(page + 1, pages.size() - 1);
-    const Fetch fetch{pages[next].keys, pages[page].values != nullptr ? pages[page].values
-                                                                      : pages[page].keys};
+    const Fetch fetch{pages[next].keys,
+                      pages[page].values != nullptr ? pages[page].values : pages[page].keys};
     for_groups(int(queries.size()), [&]<int kQueries>(int first) {
       const int slot = int(page) * kPageSlots;
       if (first == 0) {

@@ -49,8 +49,8 @@ inline __m512 exp_below(__m512 x) {
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.4022651e-1F));
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.9314718e-1F));
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0F));
-  return _mm512_castsi512_ps(_mm512_add_epi32(
-      _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p),
+                                              _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
 }
 
 // Fetched while a page's logits are computed: the next page's keys and this one's values. Pages lie
@@ -89,7 +89,8 @@ inline void logits_of(const Half* q, int head_dim, const Half* keys, float (*z)[
   }
 }
 
-// As weigh() of attend_block.cpp; the weights rounded to bf16 go to p, as they are to state.weights.
+// As weigh() of attend_block.cpp; the weights rounded to bf16 go to p, as they are to
+// state.weights.
 inline float weigh(QueryState& state, float* z, int n_slots, Half* p) {
   const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
   const int whole = state.live / kLanes * kLanes;
@@ -194,7 +195,8 @@ struct LogitsOfPage {
     if (first == 0) {
       logits_of<kQueries, true>(q, head_dim, keys, z, first_slot, fetch);
     } else {
-      logits_of<kQueries, false>(q + first * head_dim, head_dim, keys, z + first, first_slot, fetch);
+      logits_of<kQueries, false>(q + first * head_dim, head_dim, keys, z + first, first_slot,
+                                 fetch);
     }
   }
 };
@@ -240,8 +242,7 @@ void attend_block_bf16(QueryState* queries, int n_queries, const PageView* pages
     logits_of_batch(queries, n, pages, n_pages, head_dim, z);
     for (int i = 0; i < n; ++i) {
       QueryState& state = queries[i];
-      if (state.logits != nullptr)
-        __builtin_memcpy(state.logits, z[i], sizeof(float) * state.live);
+      if (state.logits != nullptr) __builtin_memcpy(state.logits, z[i], sizeof(float) * state.live);
       keep[i] = weigh(state, z[i], n_pages * kPageSlots, p[i]);
     }
     for (int page = 0; page < n_pages; ++page) {

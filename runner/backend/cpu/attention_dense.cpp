@@ -49,18 +49,19 @@ void attend_tile(const AttentionShape& shape, const RopeTable& rope, const Dense
       std::fill_n(states[i].out, d, 0.0F);
     }
   }
-  for_each_block(job.heads[kv_head], slots_before + end,
-                 [&](std::span<const PageView> pages, int first) {
-    // Rows whose last visible slot lies before the block have done.
-    const int first_row = std::max(begin, first - slots_before);
-    const std::span<QueryState> seeing =
-        std::span(states).subspan(std::size_t(first_row - begin) * group);
-    for (int r = first_row; r < end; ++r) {
-      const int visible = std::min(kBlockPages * kPageSlots, slots_before + r + 1 - first);
-      for (int g = 0; g < group; ++g) seeing[std::size_t(r - first_row) * group + g].live = visible;
-    }
-    attend_block(seeing, pages, d);
-  });
+  for_each_block(
+      job.heads[kv_head], slots_before + end, [&](std::span<const PageView> pages, int first) {
+        // Rows whose last visible slot lies before the block have done.
+        const int first_row = std::max(begin, first - slots_before);
+        const std::span<QueryState> seeing =
+            std::span(states).subspan(std::size_t(first_row - begin) * group);
+        for (int r = first_row; r < end; ++r) {
+          const int visible = std::min(kBlockPages * kPageSlots, slots_before + r + 1 - first);
+          for (int g = 0; g < group; ++g)
+            seeing[std::size_t(r - first_row) * group + g].live = visible;
+        }
+        attend_block(seeing, pages, d);
+      });
   for (int r = begin; r < end; ++r) {
     const std::span<QueryState> row(states.data() + std::size_t(r - begin) * group, group);
     for (int g = 0; g < group; ++g) {
@@ -121,7 +122,8 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
   const int n_blocks = (job.n_rows + kWeightSlots - 1) / kWeightSlots;
   pool.parallel_for(std::size_t(n_blocks) * shape.n_kv_heads, [&](std::size_t i, int) {
     const int kv_head = int(i) % shape.n_kv_heads;
-    const int first_slot = int(i) / shape.n_kv_heads * kWeightSlots;  // the first: seen by most rows
+    const int first_slot =
+        int(i) / shape.n_kv_heads * kWeightSlots;  // the first: seen by most rows
     const int n_slots = std::min(kWeightSlots, job.n_rows - first_slot);
     PageView pages[kBlockPages];
     int n_pages = 0;

@@ -29,16 +29,15 @@ std::string CpuBackend::description() const {
   return text + "by own " + portable_target() + " kernel (" + own + ")";
 }
 
-std::unique_ptr<PackedMatrix> CpuBackend::pack(std::span<const float> weights, int n_out, int n_in,
+std::unique_ptr<PackedMatrix> CpuBackend::pack(const ReadRows& rows, int n_out, int n_in,
                                                DType dtype) {
-  assert(weights.size() == std::size_t(n_out) * n_in);
-  if (uses_onednn(dtype)) return make_onednn_matrix(context_, weights, n_out, n_in, dtype);
-  return make_portable_matrix(weights, n_out, n_in, dtype);
+  if (uses_onednn(dtype)) return make_onednn_matrix(pool_, context_, rows, n_out, n_in, dtype);
+  return make_portable_matrix(pool_, rows, n_out, n_in, dtype);
 }
 
-std::unique_ptr<EmbeddingTable> CpuBackend::pack_embedding(std::span<const float> table,
+std::unique_ptr<EmbeddingTable> CpuBackend::pack_embedding(const ReadRows& rows,
                                                            int n_vocab, int d_model, DType dtype) {
-  return std::make_unique<CpuEmbedding>(table, n_vocab, d_model, dtype);
+  return std::make_unique<CpuEmbedding>(pool_, rows, n_vocab, d_model, dtype);
 }
 
 void CpuBackend::embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,

@@ -19,9 +19,9 @@ class CpuBackend final : public Backend {
   std::string description() const override;
   int n_threads() const override { return pool_.size(); }
 
-  std::unique_ptr<PackedMatrix> pack(std::span<const float> weights, int n_out, int n_in,
+  std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,
                                      DType dtype) override;
-  std::unique_ptr<EmbeddingTable> pack_embedding(std::span<const float> table, int n_vocab,
+  std::unique_ptr<EmbeddingTable> pack_embedding(const ReadRows& rows, int n_vocab,
                                                  int d_model, DType dtype) override;
 
   void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,

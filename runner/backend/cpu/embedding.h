@@ -3,17 +3,16 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "runner/backend/backend.h"
+#include "runner/base/aligned_buffer.h"
 #include "runner/base/thread_pool.h"
 
 namespace kvscope::cpu {
 
 class CpuEmbedding final : public EmbeddingTable {
  public:
-  CpuEmbedding(std::span<const float> table, int n_vocab, int d_model,
-               DType dtype);  // table: [n_vocab][d_model]
+  CpuEmbedding(ThreadPool& pool, const ReadRows& rows, int n_vocab, int d_model, DType dtype);
 
   int d_model() const { return d_model_; }
   void lookup(ThreadPool& pool, std::span<const std::int32_t> ids,
@@ -23,8 +22,7 @@ class CpuEmbedding final : public EmbeddingTable {
   int n_vocab_;
   int d_model_;
   DType dtype_;
-  std::vector<float> floats_;          // kF32
-  std::vector<std::uint16_t> halves_;  // kBF16, kF16
+  AlignedBuffer table_;  // [n_vocab][d_model]
 };
 
 }  // namespace kvscope::cpu

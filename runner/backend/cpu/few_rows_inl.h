@@ -15,9 +15,9 @@ constexpr int kMaxLines = 2;
 
 inline int smaller(int a, int b) { return a < b ? a : b; }
 
-// Arithmetic: Element, kStep (elements of x per multiply-add), broadcast(x), multiply_add(x, w, sum).
-// The first pass over a panel waits for memory, the passes of further rows do not: they fetch the
-// next panel, `lines` a step.
+// Arithmetic: Element, kStep (elements of x per multiply-add), broadcast(x), multiply_add(x, w,
+// sum). The first pass over a panel waits for memory, the passes of further rows do not: they fetch
+// the next panel, `lines` a step.
 struct Fetch {
   const char* from;
   int lines;
@@ -64,8 +64,8 @@ inline void multiply_rows(const FewRowsJob& job, const typename Arithmetic::Elem
 }
 
 template <class Arithmetic, int kRows, int kVectors>
-inline void multiply_rest(const FewRowsJob& job, int n_rows,
-                          const typename Arithmetic::Element* x, float* y, Fetch& fetch) {
+inline void multiply_rest(const FewRowsJob& job, int n_rows, const typename Arithmetic::Element* x,
+                          float* y, Fetch& fetch) {
   if constexpr (kRows > 0) {
     if (n_rows == kRows) return multiply_rows<Arithmetic, kRows, kVectors>(job, x, y, fetch);
     multiply_rest<Arithmetic, kRows - 1, kVectors>(job, n_rows, x, y, fetch);
@@ -80,8 +80,8 @@ void multiply_panel(const FewRowsJob& job) {
   Fetch fetch{static_cast<const char*>(job.next_panel), 0};
   for (int left = job.n_rows; left > 0;) {
     // 7 rows as 4 + 3, not as 6 + 1: each pass over the panel costs its loads.
-    const int n = left > kRowsAtOnce && left < 2 * kRowsAtOnce ? (left + 1) / 2
-                                                               : smaller(left, kRowsAtOnce);
+    const int n =
+        left > kRowsAtOnce && left < 2 * kRowsAtOnce ? (left + 1) / 2 : smaller(left, kRowsAtOnce);
     multiply_rest<Arithmetic, kRowsAtOnce, kVectors>(job, n, x, y, fetch);
     // A step reads kVectors lines. More than two fetched meanwhile were slower than a part of them.
     if (job.next_panel != nullptr && later_passes > 0)

@@ -96,14 +96,15 @@ memory::desc OneDnnContext::packed_layout(int columns, int n_in, DType dtype) {
   return describe(engine_, {kRowsThatFixLayout, columns, n_in, dtype}, nullptr).weights_desc();
 }
 
-void OneDnnContext::pack(const memory::desc& layout, const float* weights, std::byte* to) {
+void OneDnnContext::pack(int worker, const memory::desc& layout, const float* weights,
+                         std::byte* to) {
   const auto dims = layout.dims();  // n_in, columns
   const memory::desc plain(dims, memory::data_type::f32, memory::format_tag::ba);
   memory source(plain, engine_, const_cast<float*>(weights));
   memory target(layout, engine_, to);
   omp_set_num_threads(1);
-  dnnl::reorder(source, target).execute(streams_[0], source, target);
-  streams_[0].wait();
+  dnnl::reorder(source, target).execute(streams_[worker], source, target);
+  streams_[worker].wait();
 }
 
 OneDnnContext::Block& OneDnnContext::block(const BlockShape& shape, const memory::desc& packed) {
@@ -146,7 +147,7 @@ PanelOrder OneDnnContext::find_panel_order(int columns, int n_in, DType dtype) {
   std::vector<float> weights(std::size_t(columns) * n_in);
   for (float& w : weights) w = number();
   AlignedBuffer packed(layout.get_size());
-  pack(layout, weights.data(), packed.data());
+  pack(0, layout, weights.data(), packed.data());
   std::vector<float> x(std::size_t(kRowBlock) * n_in);
   std::vector<std::uint16_t> x_half(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x_half[i] = bf16_bits(x[i] = number());
@@ -166,9 +167,15 @@ PanelOrder OneDnnContext::find_panel_order(int columns, int n_in, DType dtype) {
       const int rows = kRowCounts[i];
       for (int first = 0; first < columns; first += order.panel_columns) {
         FewRowsJob job{packed.data() + std::size_t(first) * n_in * element_bytes(dtype),
-                       input, own.data() + first, std::size_t(columns), rows, n_in,
-                       order.panel_columns, std::min(order.panel_columns, columns - first),
-                       chunk, nullptr};
+                       input,
+                       own.data() + first,
+                       std::size_t(columns),
+                       rows,
+                       n_in,
+                       order.panel_columns,
+                       std::min(order.panel_columns, columns - first),
+                       chunk,
+                       nullptr};
         wide ? few_rows_f32(job) : few_rows_bf16(job);
       }
       if (std::memcmp(own.data(), expected[i].data(), expected[i].size() * sizeof(float)) != 0)
@@ -186,7 +193,8 @@ PanelOrder OneDnnContext::find_panel_order(int columns, int n_in, DType dtype) {
 
 float* OneDnnContext::output(int worker, std::size_t floats) {
   AlignedBuffer& buffer = outputs_[worker];
-  if (buffer.size() < floats * sizeof(float)) buffer = AlignedBuffer(floats * sizeof(float));
+  if (buffer.size() < floats * sizeof(float))
+    buffer = AlignedBuffer(floats * sizeof(float), AlignedBuffer::Contents::kUndefined);
   return buffer.as<float>();
 }
 

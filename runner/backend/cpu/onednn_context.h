@@ -1,5 +1,5 @@
-// oneDNN's side of OneDnnMatrix: its primitives by block shape, called single-threaded, and what our
-// own kernel has to know to give the same bits (few_rows.h).
+// oneDNN's side of OneDnnMatrix: its primitives by block shape, called single-threaded, and what
+// our own kernel has to know to give the same bits (few_rows.h).
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "runner/base/aligned_buffer.h"
 #include "runner/backend/cpu/few_rows.h"
+#include "runner/base/aligned_buffer.h"
 #include "runner/base/dtype.h"
 
 namespace kvscope::cpu {
@@ -40,7 +40,7 @@ class OneDnnContext {
 
   dnnl::memory::desc packed_layout(int columns, int n_in, DType dtype);
   // weights: [columns][n_in] row-major → `to`, packed_layout(…).get_size() bytes.
-  void pack(const dnnl::memory::desc& layout, const float* weights, std::byte* to);
+  void pack(int worker, const dnnl::memory::desc& layout, const float* weights, std::byte* to);
 
   // A primitive and, per worker, the memory objects it is called with (creating them costs as much
   // as a small product).
@@ -52,6 +52,7 @@ class OneDnnContext {
   PanelOrder panel_order(int columns, int n_in, DType dtype);
 
   // The primitives know no row stride for their output; rows of a block are copied out of here.
+  // Also rows on their way into pack().
   float* output(int worker, std::size_t floats);
   std::uint16_t* rounded(std::size_t elements);  // room for x rounded to bf16
 

@@ -30,8 +30,8 @@ std::vector<Range> column_slices(int n_out) {
 
 class OneDnnMatrix final : public CpuMatrix {
  public:
-  OneDnnMatrix(std::shared_ptr<OneDnnContext> context, std::span<const float> weights, int n_out,
-               int n_in, DType dtype)
+  OneDnnMatrix(ThreadPool& pool, std::shared_ptr<OneDnnContext> context, const ReadRows& rows,
+               int n_out, int n_in, DType dtype)
       : context_(std::move(context)), n_out_(n_out), n_in_(n_in), dtype_(dtype) {
     std::size_t bytes = 0;
     for (const Range& columns : column_slices(n_out)) {
@@ -49,10 +49,12 @@ class OneDnnMatrix final : public CpuMatrix {
                    whole_.get_size() == bytes;
     }
     packed_ = AlignedBuffer(bytes, AlignedBuffer::Contents::kUndefined);
-    for (const Slice& slice : slices_) {
-      context_->pack(slice.layout, weights.data() + std::size_t(slice.columns.begin) * n_in,
-                     packed_.data() + slice.offset);
-    }
+    pool.parallel_for(slices_.size(), [&](std::size_t s, int worker) {
+      const Slice& slice = slices_[s];
+      float* weights = context_->output(worker, std::size_t(slice.columns.size()) * n_in);
+      rows(slice.columns.begin, slice.columns.size(), weights);
+      context_->pack(worker, slice.layout, weights, packed_.data() + slice.offset);
+    });
   }
 
   int n_out() const override { return n_out_; }
@@ -208,10 +210,11 @@ std::shared_ptr<OneDnnContext> make_onednn_context(int n_workers) {
   return std::make_shared<OneDnnContext>(n_workers);
 }
 
-std::unique_ptr<CpuMatrix> make_onednn_matrix(std::shared_ptr<OneDnnContext> context,
-                                              std::span<const float> weights, int n_out, int n_in,
+std::unique_ptr<CpuMatrix> make_onednn_matrix(ThreadPool& pool,
+                                              std::shared_ptr<OneDnnContext> context,
+                                              const ReadRows& rows, int n_out, int n_in,
                                               DType dtype) {
-  return std::make_unique<OneDnnMatrix>(std::move(context), weights, n_out, n_in, dtype);
+  return std::make_unique<OneDnnMatrix>(pool, std::move(context), rows, n_out, n_in, dtype);
 }
 
 }  // namespace kvscope::cpu

@@ -26,9 +26,11 @@ OneDnnSupport onednn_support();
 
 std::shared_ptr<OneDnnContext> make_onednn_context(int n_workers);
 
-// weights: [n_out][n_in]; dtype kF32 or kBF16, where onednn_support() has it.
-std::unique_ptr<CpuMatrix> make_onednn_matrix(std::shared_ptr<OneDnnContext> context,
-                                              std::span<const float> weights, int n_out, int n_in,
+// dtype kF32 or kBF16, where onednn_support() has it. The pool may have as many threads as the
+// context workers.
+std::unique_ptr<CpuMatrix> make_onednn_matrix(ThreadPool& pool,
+                                              std::shared_ptr<OneDnnContext> context,
+                                              const ReadRows& rows, int n_out, int n_in,
                                               DType dtype);
 
 }  // namespace kvscope::cpu

@@ -101,7 +101,8 @@ void rotate(const std::byte* page, int head_dim, const RopeTable& rope, const in
   for (int v = 0; v < kVectors; ++v) {
     const int* first = ranks + v * kLanes;
     const auto rank = hn::LoadU(di, first);
-    // The rule as long as no eviction has moved a slot; loads are several times faster than gathers.
+    // The rule as long as no eviction has moved a slot; loads are several times faster than
+    // gathers.
     const bool neighbours = hn::AllTrue(di, hn::Eq(rank, hn::Iota(di, *first)));
     for (int i = 0; i < head_dim / 2; ++i) {
       const float* cos = rope.cos_by_pair.data() + std::size_t(i) * rope.n_positions;

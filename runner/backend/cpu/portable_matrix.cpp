@@ -133,15 +133,21 @@ int panels_per_task(int n_panels) { return n_panels < 128 ? 2 : n_panels < 1024 
 
 class PortableMatrix final : public CpuMatrix {
  public:
-  PortableMatrix(std::span<const float> weights, int n_out, int n_in, DType dtype)
+  PortableMatrix(ThreadPool& pool, const ReadRows& rows, int n_out, int n_in, DType dtype)
       : n_out_(n_out), n_in_(n_in), dtype_(dtype) {
     n_panels_ = (n_out + kPanel - 1) / kPanel;
     panels_ = AlignedBuffer(std::size_t(n_panels_) * panel_bytes());
-    for (int o = 0; o < n_out; ++o) {
-      std::byte* column = panels_.data() + std::size_t(o / kPanel) * panel_bytes();
-      const float* row = weights.data() + std::size_t(o) * n_in;
-      for (int k = 0; k < n_in; ++k) store(column, std::size_t(k) * kPanel + o % kPanel, row[k]);
-    }
+    pool.parallel_for(n_panels_, [&](std::size_t p, int) {
+      const int first = int(p) * kPanel;
+      const int n = std::min(kPanel, n_out - first);
+      std::vector<float> weights(std::size_t(n) * n_in);
+      rows(first, n, weights.data());
+      std::byte* panel = panels_.data() + p * panel_bytes();
+      for (int o = 0; o < n; ++o) {
+        for (int k = 0; k < n_in; ++k)
+          store(panel, std::size_t(k) * kPanel + o, weights[std::size_t(o) * n_in + k]);
+      }
+    });
   }
 
   int n_out() const override { return n_out_; }
@@ -200,9 +206,9 @@ class PortableMatrix final : public CpuMatrix {
 
 }  // namespace
 
-std::unique_ptr<CpuMatrix> make_portable_matrix(std::span<const float> weights, int n_out, int n_in,
-                                                DType dtype) {
-  return std::make_unique<PortableMatrix>(weights, n_out, n_in, dtype);
+std::unique_ptr<CpuMatrix> make_portable_matrix(ThreadPool& pool, const ReadRows& rows, int n_out,
+                                                int n_in, DType dtype) {
+  return std::make_unique<PortableMatrix>(pool, rows, n_out, n_in, dtype);
 }
 
 std::string portable_target() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }

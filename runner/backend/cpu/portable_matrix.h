@@ -12,9 +12,8 @@
 
 namespace kvscope::cpu {
 
-// weights: [n_out][n_in].
-std::unique_ptr<CpuMatrix> make_portable_matrix(std::span<const float> weights, int n_out, int n_in,
-                                                DType dtype);
+std::unique_ptr<CpuMatrix> make_portable_matrix(ThreadPool& pool, const ReadRows& rows, int n_out,
+                                                int n_in, DType dtype);
 
 std::string portable_target();  // the SIMD instruction set in use, e.g. "AVX2"
 

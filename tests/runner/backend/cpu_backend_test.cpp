@@ -27,7 +27,7 @@ TEST(CpuBackend, EveryWeightTypeOnEveryInstructionSet) {
   const std::vector<float> x{1, 10, 100, 2, 0, -1};        // [2][3]
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     SCOPED_TRACE(name_of(dtype));
-    const auto packed = backend->pack(weights, 2, 3, dtype);
+    const auto packed = backend->pack(rows_of(weights, 3), 2, 3, dtype);
     EXPECT_EQ(packed->n_out(), 2);
     EXPECT_EQ(packed->n_in(), 3);
     EXPECT_GE(packed->bytes(), 6 * element_bytes(dtype));

@@ -179,7 +179,7 @@ TEST(Embedding, LooksUpRowsInEveryType) {
   std::vector<std::int32_t> ids;
   for (int i = 0; i < 100; ++i) ids.push_back(i % 3);
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-    const CpuEmbedding embedding(table, 3, 2, dtype);
+    const CpuEmbedding embedding(pool, rows_of(table, 2), 3, 2, dtype);
     std::vector<float> out(ids.size() * 2);
     embedding.lookup(pool, ids, out.data());
     const float pi = dtype == DType::kF32 ? 3.14159265F : 3.140625F;

@@ -36,10 +36,13 @@ using Make = std::unique_ptr<CpuMatrix> (*)(int n_threads, std::span<const float
                                             DType dtype);
 
 std::unique_ptr<CpuMatrix> onednn(int n_threads, std::span<const float> w, Shape s, DType dtype) {
-  return make_onednn_matrix(make_onednn_context(n_threads), w, s.n_out, s.n_in, dtype);
+  ThreadPool pool(n_threads);
+  return make_onednn_matrix(pool, make_onednn_context(n_threads), rows_of(w, s.n_in), s.n_out,
+                            s.n_in, dtype);
 }
-std::unique_ptr<CpuMatrix> portable(int, std::span<const float> w, Shape s, DType dtype) {
-  return make_portable_matrix(w, s.n_out, s.n_in, dtype);
+std::unique_ptr<CpuMatrix> portable(int n_threads, std::span<const float> w, Shape s, DType dtype) {
+  ThreadPool pool(n_threads);
+  return make_portable_matrix(pool, rows_of(w, s.n_in), s.n_out, s.n_in, dtype);
 }
 
 std::vector<float> multiply(ThreadPool& pool, const CpuMatrix& m, const float* x, int rows) {
