@@ -16,6 +16,7 @@
 
 #include "runner/base/dtype.h"
 #include "runner/cache/head_cache.h"
+#include "runner/engine/logit_divergence.h"
 #include "runner/engine/probe_sink.h"
 #include "runner/policies/policy.h"
 
@@ -94,13 +95,23 @@ struct ScanJob {
   float* out = nullptr;  // row r at out + r * out_stride: [n_heads * head_dim] of the whole layer
   std::size_t out_stride = 0;
   int n_rows = 0;
+  int rows_before = 0;  // rows of the same stretch that earlier jobs advanced …
+  int rows_after = 0;   // … and later ones will: `chunk` counts over the whole stretch
   int first_position = 0;  // row r has original position first_position + r
   PositionMode positions = PositionMode::kAbsolute;
   ScanRule rule;                // rule.evicts() false: grow
   PolicyState* host = nullptr;  // if set: this code decides instead of `rule`
-  int chunk = 1;                // evict after every `chunk` rows (and after the last)
+  int chunk = 1;                // evict after every `chunk` rows of the stretch (and its last)
   ProbeSink* probe = nullptr;
   StepSlots* steps = nullptr;  // optional [n_kv_heads][n_rows]
+};
+
+// Next-token logits of two arms on the same tokens, with their log-sum-exps.
+struct LogitPair {
+  std::span<const float> full;  // [n_vocab]
+  double full_lse = 0.0;
+  std::span<const float> arm;  // [n_vocab]
+  double arm_lse = 0.0;
 };
 
 // Σ over prompt rows u of weight_u · a_u(i) (policy.h PromptNeed), from queries, cached keys and
@@ -149,6 +160,9 @@ class Backend {
   virtual void add(std::span<const float> x, std::span<float> y) = 0;  // y += x
   // Of each row of logits [rows][n_vocab]: log-sum-exp in double.
   virtual void log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) = 0;
+  // KL and top-1 agreement of each pair (logit_divergence.h).
+  virtual void compare_logits(std::span<const LogitPair> pairs,
+                              std::span<LogitComparison> out) = 0;
 
   // Attention. `rope` covers every position and rank used.
   virtual void attend_dense(const AttentionShape& shape, const RopeTable& rope,

@@ -79,6 +79,13 @@ void MeteredBackend::log_sum_exp(std::span<const float> logits, int rows, std::s
       [&] { return log_sum_exp_work(logits.size(), rows); });
 }
 
+void MeteredBackend::compare_logits(std::span<const LogitPair> pairs,
+                                    std::span<LogitComparison> out) {
+  meter(
+      "compare_logits", 0, 0, [&] { inner_.compare_logits(pairs, out); },
+      [&] { return compare_logits_work(pairs); });
+}
+
 void MeteredBackend::attend_dense(const AttentionShape& shape, const RopeTable& rope,
                                   const DenseJob& job) {
   const int slots_before = job.n_rows > 0 ? job.heads[0].n_slots() : 0;

@@ -12,7 +12,7 @@
 namespace kvscope {
 
 // "embed", "matmul", "elementwise" (rms_norm, swiglu, add), "attend_dense", "scan",
-// "column_weights", "gather", "log_sum_exp".
+// "column_weights", "gather", "log_sum_exp", "compare_logits".
 struct StageCounter {
   std::string_view stage;
   int n_out = 0;  // matmul: one counter a shape [n_out][n_in]; 0 elsewhere
@@ -48,6 +48,7 @@ class MeteredBackend final : public Backend {
   void swiglu(std::span<const float> gate_up, int rows, int d_ff, std::span<float> y) override;
   void add(std::span<const float> x, std::span<float> y) override;
   void log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) override;
+  void compare_logits(std::span<const LogitPair> pairs, std::span<LogitComparison> out) override;
 
   void attend_dense(const AttentionShape& shape, const RopeTable& rope,
                     const DenseJob& job) override;

@@ -44,6 +44,16 @@ StageWork log_sum_exp_work(std::size_t n_logits, int rows) {
           kFloat * double(n_logits) + double(sizeof(double)) * rows};
 }
 
+// A logit of the full row: its weight (2), the weighted difference (3), two sums (2).
+StageWork compare_logits_work(std::span<const LogitPair> pairs) {
+  StageWork work;
+  for (const LogitPair& pair : pairs) {
+    const double n = double(pair.full.size());
+    work += {7.0 * n, 2.0 * n * sizeof(float)};
+  }
+  return work;
+}
+
 StageWork dense_work(const AttentionShape& shape, const DenseJob& job, int slots_before) {
   if (job.n_rows == 0) return {};
   const double visible = causal_slots(slots_before, job.n_rows);

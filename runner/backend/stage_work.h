@@ -27,6 +27,7 @@ StageWork rms_norm_work(int rows, int d_model);
 StageWork swiglu_work(int rows, int d_ff);
 StageWork add_work(std::size_t n);
 StageWork log_sum_exp_work(std::size_t n_logits, int rows);
+StageWork compare_logits_work(std::span<const LogitPair> pairs);
 
 // Attention is 4 · head_dim FLOPs a query head and visible slot: a dot product and a weighted sum.
 //

@@ -37,6 +37,8 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
     job.out = rows.out;
     job.out_stride = std::size_t(shape.n_heads) * shape.head_dim;
     job.n_rows = rows.n_rows;
+    job.rows_before = rows.rows_before;
+    job.rows_after = rows.rows_after;
     job.first_position = rows.first_position;
     job.positions = how.positions;
     job.rule = how.rule;

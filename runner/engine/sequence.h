@@ -26,6 +26,8 @@ struct RowSpan {
   float* out = nullptr;        // [n_rows][n_heads * head_dim]
   int n_rows = 0;
   int first_position = 0;
+  int rows_before = 0;  // of the same stretch, in earlier spans
+  int rows_after = 0;   // likewise, in later ones
 };
 
 // How rows advance a sequence. A rule that does not evict lets the cache grow.

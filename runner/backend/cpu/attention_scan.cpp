@@ -38,7 +38,8 @@ class UnitScan {
       for (int h = 0; h < job_.n_kv_heads; ++h) attend(h, r);
       observe();
       record_visible(r);
-      const bool chunk_ends = (r + 1) % job_.chunk == 0 || r + 1 == job_.n_rows;
+      const bool chunk_ends = (job_.rows_before + r + 1) % job_.chunk == 0 ||
+                              r + 1 == job_.n_rows + job_.rows_after;
       if (chunk_ends && (job_.rule.evicts() || job_.host != nullptr)) evict(r);
       record_resident(r);
     }

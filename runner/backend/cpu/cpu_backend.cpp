@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "runner/backend/cpu/attention.h"
+#include "runner/backend/cpu/divergence.h"
 #include "runner/backend/cpu/elementwise.h"
 #include "runner/backend/cpu/embedding.h"
 #include "runner/backend/cpu/portable_matrix.h"
@@ -73,6 +74,11 @@ void CpuBackend::log_sum_exp(std::span<const float> logits, int rows, std::span<
   assert(rows >= 0 && lse.size() >= std::size_t(rows));
   if (rows == 0) return;
   cpu::log_sum_exp(pool_, logits.data(), rows, logits.size() / rows, lse.data());
+}
+
+void CpuBackend::compare_logits(std::span<const LogitPair> pairs, std::span<LogitComparison> out) {
+  assert(out.size() >= pairs.size());
+  cpu::compare_logits(pool_, pairs, out.data());
 }
 
 void CpuBackend::attend_dense(const AttentionShape& shape, const RopeTable& rope,

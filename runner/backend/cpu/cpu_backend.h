@@ -33,6 +33,7 @@ class CpuBackend final : public Backend {
   void swiglu(std::span<const float> gate_up, int rows, int d_ff, std::span<float> y) override;
   void add(std::span<const float> x, std::span<float> y) override;
   void log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) override;
+  void compare_logits(std::span<const LogitPair> pairs, std::span<LogitComparison> out) override;
 
   void attend_dense(const AttentionShape& shape, const RopeTable& rope,
                     const DenseJob& job) override;
