@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "runner/engine/logit_divergence.h"
 #include "runner/engine/step_batch.h"
 
 namespace kvscope {
@@ -100,7 +99,7 @@ class Decoder {
       hidden_.insert(hidden_.end(), x.begin() + i * d_model, x.begin() + (i + 1) * d_model);
     }
     const int n = int(predicting_.size());
-    logits_.resize(std::size_t(n) * n_vocab());
+    logits_ = context_.logits.own.floats(std::size_t(n) * n_vocab());
     lse_.resize(n);
     if (n == 0) return;
     forward_.logits(hidden_, n, logits_);
@@ -109,12 +108,34 @@ class Decoder {
 
   std::size_t n_vocab() const { return context_.model.config.n_vocab; }
   std::span<const float> logits(std::size_t i) const {
-    return std::span(logits_).subspan(i * n_vocab(), n_vocab());
+    return logits_.subspan(i * n_vocab(), n_vocab());
+  }
+
+  // Compares all forced rows with their samples' full rows, which come first among a sample's rows.
+  // A sample whose full row predicts nothing in this step has nothing to compare.
+  void compare_forced() {
+    full_logits_.assign(samples_.size(), kNone);
+    comparisons_.resize(predicting_.size());
+    std::vector<LogitPair> pairs;
+    std::vector<std::size_t> compared;
+    for (std::size_t at = 0; at < predicting_.size(); ++at) {
+      const Row& row = rows_[predicting_[at]];
+      if (!std::isfinite(lse_[at])) continue;
+      std::size_t& full = full_logits_of(*row.sample);
+      if (row.is_full() && row.roles[kFree]) full = at;
+      if (!row.roles[kForced] || full == kNone) continue;
+      pairs.push_back({logits(full), lse_[full], logits(at), lse_[at]});
+      compared.push_back(at);
+    }
+    std::vector<LogitComparison> found(pairs.size());
+    context_.backend.compare_logits(pairs, found);
+    for (std::size_t i = 0; i < compared.size(); ++i) comparisons_[compared[i]] = found[i];
   }
 
   // Scores every role on the new logits and decides what it is fed next; roles that part take a
   // copy of the row.
   void advance() {
+    compare_forced();
     std::vector<Row> next;
     std::size_t p = 0;
     // A sample's full row comes first among its rows: its token is known when the forced rows ask
@@ -134,7 +155,6 @@ class Decoder {
         end_free(row);
         continue;
       }
-      if (row.is_full() && row.roles[kFree]) full_logits_of(*row.sample) = at;
       std::array<std::optional<std::int32_t>, 3> wanted;
       for (const Role role : kRoles) {
         if (row.roles[role]) wanted[role] = next_token(row, role, at);
@@ -167,7 +187,7 @@ class Decoder {
     const std::vector<std::int32_t>& answer = row.sample->arms[0].result.new_ids;
     const std::size_t full = full_logits_of(*row.sample);
     if (index >= int(answer.size()) || full == kNone) return std::nullopt;
-    const LogitComparison comparison = compare_logits(logits(full), lse_[full], z, lse_[at]);
+    const LogitComparison& comparison = comparisons_[at];
     result.kl_full_nats.push_back(float(comparison.kl_full_to_arm_nats));
     result.top1_agrees.push_back(comparison.top1_agrees ? 1 : 0);
     const std::int32_t token = answer[index];
@@ -221,7 +241,6 @@ class Decoder {
   }
 
   std::size_t& full_logits_of(const DecodeSample& sample) {
-    full_logits_.resize(samples_.size(), kNone);
     return full_logits_[std::size_t(&sample - samples_.data())];
   }
 
@@ -233,9 +252,10 @@ class Decoder {
   std::vector<Row> rows_;
   std::vector<std::size_t> predicting_;
   std::vector<float> hidden_;
-  std::vector<float> logits_;
-  std::vector<double> lse_;
-  std::vector<std::size_t> full_logits_;  // [samples] logits row of the full arm in this step
+  std::span<float> logits_;                   // [predicting][n_vocab]
+  std::vector<double> lse_;                   // [predicting]
+  std::vector<LogitComparison> comparisons_;  // [predicting], of forced rows
+  std::vector<std::size_t> full_logits_;      // [samples] logits row of the full arm in this step
 };
 
 }  // namespace

@@ -10,7 +10,11 @@ bool has_bounded_positions(const Policy& policy, bool in_stream, int context_len
   if (policy.never_evicts() || policy.positions() == PositionMode::kAbsolute) return false;
   if (!in_stream && (policy.prefill() != PrefillMode::kStreaming || !policy.scan_rule()))
     return false;
-  return policy.budget_tokens() + (in_stream ? 1 : policy.chunk()) <= context_length;
+  return bounded_slots(policy, in_stream) <= context_length;
+}
+
+int bounded_slots(const Policy& policy, bool in_stream) {
+  return policy.budget_tokens() + (in_stream ? 1 : policy.chunk());
 }
 
 Engine::Impl::Impl(const Model& model, Backend& backend)

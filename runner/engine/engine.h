@@ -45,6 +45,11 @@ struct ScoreRequest {
                               // scored position and after the last token
   bool token_major = false;   // one token at a time through all layers: slower, the same bits (the
                               // check of the layer-major scan)
+  // Where no arm needs dense rows: tokens that pass all layers before the next ones do. 0: the
+  // engine's choice. The bits are the same for any.
+  int chunk_tokens = 0;
+  // Called with 0 when the request was accepted, then with every number of tokens that were scored.
+  std::function<void(int n_tokens)> advanced = {};
 };
 
 struct ScoreArmResult {

@@ -6,6 +6,9 @@
 
 namespace kvscope {
 
+// Most slots that an arm with bounded positions (engine.h) attends over at once.
+int bounded_slots(const Policy& policy, bool in_stream);
+
 struct Engine::Impl {
   Impl(const Model& model, Backend& backend);
 

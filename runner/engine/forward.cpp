@@ -23,8 +23,7 @@ void Forward::project(int layer, std::span<const float> x, int rows, std::span<f
   const auto d = std::size_t(model_.config.d_model);
   const std::size_t width = model_.attention_shape().row_floats();
   for_row_blocks(rows, kBlockRows, [&](int first, int n) {
-    normed_.resize(std::max(normed_.size(), n * d));
-    const std::span<float> normed(normed_.data(), n * d);
+    const std::span<float> normed = normed_.floats(n * d);
     backend_.rms_norm(x.subspan(first * d, n * d), w.attention_norm, model_.config.rms_eps, n,
                       normed);
     backend_.matmul(*w.qkv, normed, n, qkv.subspan(first * width, n * width));
@@ -38,14 +37,10 @@ void Forward::finish(int layer, std::span<const float> attention, int rows, std:
   const auto d_attention = std::size_t(c.n_heads) * c.head_dim;
   const auto d_ff = std::size_t(c.d_ff);
   for_row_blocks(rows, kBlockRows, [&](int first, int n) {
-    normed_.resize(std::max(normed_.size(), n * d));
-    delta_.resize(std::max(delta_.size(), n * d));
-    gate_up_.resize(std::max(gate_up_.size(), 2 * n * d_ff));
-    hidden_.resize(std::max(hidden_.size(), n * d_ff));
-    const std::span<float> normed(normed_.data(), n * d);
-    const std::span<float> delta(delta_.data(), n * d);
-    const std::span<float> gate_up(gate_up_.data(), 2 * n * d_ff);
-    const std::span<float> hidden(hidden_.data(), n * d_ff);
+    const std::span<float> normed = normed_.floats(n * d);
+    const std::span<float> delta = delta_.floats(n * d);
+    const std::span<float> gate_up = gate_up_.floats(2 * n * d_ff);
+    const std::span<float> hidden = hidden_.floats(n * d_ff);
     const std::span<float> residual = x.subspan(first * d, n * d);
     backend_.matmul(*w.output, attention.subspan(first * d_attention, n * d_attention), n, delta);
     backend_.add(delta, residual);
@@ -61,8 +56,7 @@ void Forward::logits(std::span<const float> x, int rows, std::span<float> out) {
   const auto d = std::size_t(model_.config.d_model);
   const auto n_vocab = std::size_t(model_.config.n_vocab);
   for_row_blocks(rows, kBlockRows, [&](int first, int n) {
-    normed_.resize(std::max(normed_.size(), n * d));
-    const std::span<float> normed(normed_.data(), n * d);
+    const std::span<float> normed = normed_.floats(n * d);
     backend_.rms_norm(x.subspan(first * d, n * d), model_.final_norm, model_.config.rms_eps, n,
                       normed);
     backend_.matmul(*model_.head, normed, n, out.subspan(first * n_vocab, n * n_vocab));

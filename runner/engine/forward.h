@@ -4,9 +4,9 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "runner/backend/backend.h"
+#include "runner/base/scratch.h"
 #include "runner/model/model.h"
 
 namespace kvscope {
@@ -28,10 +28,10 @@ class Forward {
 
   const Model& model_;
   Backend& backend_;
-  std::vector<float> normed_;   // [block][d_model]
-  std::vector<float> delta_;    // [block][d_model]
-  std::vector<float> gate_up_;  // [block][2 * d_ff]
-  std::vector<float> hidden_;   // [block][d_ff]
+  Scratch normed_;   // [block][d_model]
+  Scratch delta_;    // [block][d_model]
+  Scratch gate_up_;  // [block][2 * d_ff]
+  Scratch hidden_;   // [block][d_ff]
 };
 
 }  // namespace kvscope

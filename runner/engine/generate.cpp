@@ -64,8 +64,9 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(
     std::vector<PassArm> arms;
     for (const GenerateArm& arm : request.arms)
       arms.push_back({arm.policy.get(), arm.probe, false});
-    const PassRequest pass_request{prompt, int(prompt.size()),     false,
-                                   true,   request.want_residents, false};
+    const PassRequest pass_request{
+        prompt, int(prompt.size()),     false, true, request.want_residents,
+        false,  flat_chunk_tokens(arms)};
     LayerPass pass(impl_->context, impl_->forward, pass_request, arms);
     if (!pass.run(stop)) return std::nullopt;
     const double all_seconds = seconds_since(start);

@@ -38,6 +38,18 @@ Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* 
   return sequence;
 }
 
+int flat_chunk_tokens(std::span<const PassArm> arms) {
+  constexpr int kRows = 4096;  // of all arms together: 34 MB of buffers for rows of 8.4 KB
+  constexpr int kLeastTokens = 256;
+  for (const PassArm& arm : arms) {
+    const Policy& policy = *arm.policy;
+    const bool dense =
+        policy.never_evicts() || (!arm.in_stream && policy.prefill() != PrefillMode::kStreaming);
+    if (dense || usable_probe(policy, arm.probe) != nullptr) return 0;
+  }
+  return std::max(kLeastTokens, kRows / std::max(1, int(arms.size())));
+}
+
 LayerPass::LayerPass(EngineContext& context, Forward& forward, const PassRequest& request,
                      std::span<const PassArm> arms)
     : context_(context),
@@ -47,26 +59,16 @@ LayerPass::LayerPass(EngineContext& context, Forward& forward, const PassRequest
       shape_(context.model.attention_shape()),
       n_layers_(context.model.config.n_layers),
       n_tokens_(int(request.tokens.size())) {
-  plan_rows(arms);
-  const auto d_model = std::size_t(context.model.config.d_model);
-  x_.resize(total_rows_ * d_model);
-  qkv_.resize(total_rows_ * shape_.row_floats());
-  attention_.resize(total_rows_ * std::size_t(shape_.n_heads) * shape_.head_dim);
+  plan_arms();
   if (dense_rows_ > 0) {
     dense_.heads.assign(std::size_t(n_layers_) * shape_.n_kv_heads, HeadCache(&context.pages));
-    forward_.embed(request_.tokens.first(dense_rows_), std::span(x_).first(dense_rows_ * d_model));
-  }
-  for (const Rows& rows : rows_) {
-    if (rows.kind == Kind::kDense) continue;
-    forward_.embed(request_.tokens.last(rows.n_rows),
-                   std::span(x_).subspan(rows.first_row * d_model, rows.n_rows * d_model));
   }
 }
 
-void LayerPass::plan_rows(std::span<const PassArm> arms) {
+void LayerPass::plan_arms() {
   const int prompt = request_.prompt_tokens;
   if (request_.dense_needed) dense_rows_ = n_tokens_;
-  for (const PassArm& arm : arms) {
+  for (const PassArm& arm : arms_) {
     const Policy& policy = *arm.policy;
     Rows rows;
     rows.after = after_rule(policy, arm.probe);
@@ -79,59 +81,95 @@ void LayerPass::plan_rows(std::span<const PassArm> arms) {
       result.mode = arm.in_stream ? PrefillMode::kInStream : PrefillMode::kMonolithic;
     } else if (arm.in_stream) {
       rows.kind = Kind::kInStream;
-      rows.n_rows = n_tokens_;
     } else if (policy.prefill() == PrefillMode::kStreaming) {
       rows.kind = Kind::kStreamed;
-      rows.n_rows = n_tokens_;
       rows.prompt = row_rule(policy, policy.streaming_rule(), arm.probe, policy.chunk());
       result.mode = PrefillMode::kStreaming;
       result.prefill_rows = prompt;
     } else {
       rows.kind = Kind::kCut;
-      rows.n_rows = n_tokens_ - prompt;
       dense_rows_ = std::max(dense_rows_, prompt);
-      result.first_position = prompt;
       result.mode = policy.prefill();
     }
     if (rows.kind != Kind::kDense) result.sequence = make_sequence(context_, policy, arm.probe);
     rows_.push_back(rows);
     results_.push_back(std::move(result));
   }
-  total_rows_ = dense_rows_;
-  for (Rows& rows : rows_) {
-    rows.first_row = total_rows_;
-    total_rows_ += rows.n_rows;
-  }
 }
 
-bool LayerPass::run(const std::function<bool()>& stop) {
-  const int rows = int(total_rows_);
-  for (int layer = 0; layer < n_layers_; ++layer) {
-    if (stop && stop()) return false;
-    forward_.project(layer, x_, rows, qkv_);
-    run_dense(layer);
-    run_scans(layer);
-    leave_layer(layer);
-    if (layer + 1 < n_layers_ || request_.want_hidden) forward_.finish(layer, attention_, rows, x_);
+void LayerPass::plan_chunk(int begin, int end) {
+  begin_ = begin;
+  end_ = end;
+  total_rows_ = dense_rows_;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    Rows& rows = rows_[i];
+    if (rows.kind == Kind::kDense) continue;
+    rows.first_row = total_rows_;
+    rows.first_token = rows.kind == Kind::kCut ? request_.prompt_tokens : begin;
+    rows.n_rows = end - rows.first_token;
+    results_[i].first_position = rows.first_token;
+    total_rows_ += rows.n_rows;
   }
   const auto d_model = std::size_t(context_.model.config.d_model);
+  x_ = context_.pass.x.floats(total_rows_ * d_model);
+  qkv_ = context_.pass.qkv.floats(total_rows_ * shape_.row_floats());
+  attention_ =
+      context_.pass.attention.floats(total_rows_ * std::size_t(shape_.n_heads) * shape_.head_dim);
+}
+
+bool LayerPass::run(const std::function<bool()>& stop, const ChunkDone& chunk_done) {
+  const bool whole = dense_rows_ > 0 || request_.chunk_tokens <= 0;
+  const int chunk = whole ? n_tokens_ : request_.chunk_tokens;
+  for (int begin = 0; begin < n_tokens_; begin += chunk) {
+    plan_chunk(begin, std::min(n_tokens_, begin + chunk));
+    if (!run_chunk(stop)) return false;
+    if (chunk_done && !chunk_done(begin_, end_)) return false;
+  }
+  finish_accounts();
+  return true;
+}
+
+bool LayerPass::run_chunk(const std::function<bool()>& stop) {
+  const auto d_model = std::size_t(context_.model.config.d_model);
+  if (dense_rows_ > 0) {
+    forward_.embed(request_.tokens.first(dense_rows_), x_.first(dense_rows_ * d_model));
+  }
+  for (const Rows& rows : rows_) {
+    if (rows.kind == Kind::kDense) continue;
+    forward_.embed(request_.tokens.subspan(rows.first_token, rows.n_rows),
+                   x_.subspan(rows.first_row * d_model, rows.n_rows * d_model));
+  }
+  const int n_rows = int(total_rows_);
+  for (int layer = 0; layer < n_layers_; ++layer) {
+    if (stop && stop()) return false;
+    forward_.project(layer, x_, n_rows, qkv_);
+    run_dense(layer);
+    run_scans(layer);
+    if (end_ == n_tokens_) leave_layer(layer);
+    if (layer + 1 < n_layers_ || request_.want_hidden)
+      forward_.finish(layer, attention_, n_rows, x_);
+  }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Rows& r = rows_[i];
-    results_[i].hidden = r.kind == Kind::kDense ? dense_hidden()
-                                                : std::span<const float>(x_).subspan(
-                                                      r.first_row * d_model, r.n_rows * d_model);
-    results_[i].account.ghosts(results_[i].ghost_bytes);
-    if (r.kind != Kind::kDense) continue;
-    const int n_heads = n_layers_ * shape_.n_kv_heads;
-    const int prompt = arms_[i].in_stream ? 0 : request_.prompt_tokens;
-    results_[i].account.growing_rows(0, 0, n_tokens_, n_heads, sizeof(std::int32_t));
-    results_[i].prefill_rows = prompt;
+    results_[i].hidden = r.kind == Kind::kDense
+                             ? dense_hidden()
+                             : x_.subspan(r.first_row * d_model, r.n_rows * d_model);
   }
   return true;
 }
 
+void LayerPass::finish_accounts() {
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    results_[i].account.ghosts(results_[i].ghost_bytes);
+    if (rows_[i].kind != Kind::kDense) continue;
+    const int n_heads = n_layers_ * shape_.n_kv_heads;
+    results_[i].account.growing_rows(0, 0, n_tokens_, n_heads, sizeof(std::int32_t));
+    results_[i].prefill_rows = arms_[i].in_stream ? 0 : request_.prompt_tokens;
+  }
+}
+
 std::span<const float> LayerPass::dense_hidden() const {
-  return std::span<const float>(x_).first(std::size_t(dense_rows_) * context_.model.config.d_model);
+  return x_.first(std::size_t(dense_rows_) * context_.model.config.d_model);
 }
 
 void LayerPass::run_dense(int layer) {
@@ -173,49 +211,77 @@ void LayerPass::run_scans(int layer) {
   run_scan_phase(layer, false);
 }
 
-void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
+LayerPass::Stretch LayerPass::stretch_of(const Rows& rows, bool prompt_phase) const {
+  Stretch s;
   const int prompt = request_.prompt_tokens;
-  std::vector<ScanJob> jobs;
-  std::vector<std::vector<StepSlots>> steps(rows_.size());
-  std::vector<RowSpan> spans(rows_.size());
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    Rows& rows = rows_[i];
-    const bool streamed = rows.kind == Kind::kStreamed;
-    if (rows.kind == Kind::kDense || (prompt_phase && !streamed)) continue;
-    RowSpan& span = spans[i];
-    if (prompt_phase) {
-      span = {qkv_row(rows.first_row), attention_row(rows.first_row), prompt, 0};
-    } else {
-      const int skip = streamed ? prompt : 0;
-      span = {qkv_row(rows.first_row + skip), attention_row(rows.first_row + skip),
-              rows.n_rows - skip, results_[i].first_position + skip};
+  s.begin = rows.kind == Kind::kInStream || prompt_phase ? 0 : prompt;
+  s.end = prompt_phase ? prompt : n_tokens_;
+  s.chunk_begin = std::max(s.begin, begin_);
+  s.chunk_end = std::min(s.end, end_);
+  // One that is empty (nothing follows the prompt) starts at the end: its state is decoded from.
+  s.starts = s.begin >= begin_ && (s.begin < end_ || end_ == n_tokens_);
+  return s;
+}
+
+// The caches of a prompt that was cut have their state already (cut_prompt).
+void LayerPass::start_stretch(std::size_t arm, int layer, bool prompt_phase) {
+  const Rows& rows = rows_[arm];
+  const RowRule& how = prompt_phase ? rows.prompt : rows.after;
+  Sequence& sequence = results_[arm].sequence;
+  const bool begins = prompt_phase || rows.kind == Kind::kInStream;
+  if (begins && !sequence.host.empty()) {
+    for (int h = 0; h < shape_.n_kv_heads; ++h) {
+      sequence.host[std::size_t(layer) * shape_.n_kv_heads + h] =
+          arms_[arm].policy->make_state({layer, h}, {});
+      if (how.rule.scope == ScanRule::Scope::kLayer) break;
     }
-    const RowRule& how = prompt_phase ? rows.prompt : rows.after;
-    Sequence& sequence = results_[i].sequence;
-    const bool begins = prompt_phase || rows.kind == Kind::kInStream;
-    if (begins && !sequence.host.empty()) {
-      for (int h = 0; h < shape_.n_kv_heads; ++h) {
-        sequence.host[std::size_t(layer) * shape_.n_kv_heads + h] =
-            arms_[i].policy->make_state({layer, h}, {});
-        if (how.rule.scope == ScanRule::Scope::kLayer) break;
-      }
-    }
-    const bool rule_changes = !prompt_phase && streamed && !(rows.prompt.rule == rows.after.rule);
-    if (begins || rule_changes) start_rule(sequence, layer, shape_, how, {});
-    if (span.n_rows == 0) continue;
-    steps[i].resize(std::size_t(shape_.n_kv_heads) * span.n_rows);
-    add_scan_jobs(jobs, sequence, layer, shape_, how, span, steps[i].data());
   }
-  if (jobs.empty()) return;
+  const bool rule_changes =
+      rows.kind == Kind::kStreamed && !prompt_phase && !(rows.prompt.rule == rows.after.rule);
+  if (begins || rule_changes) start_rule(sequence, layer, shape_, how, {});
+}
+
+void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
+  struct Scan {
+    std::size_t arm;
+    Stretch stretch;
+    std::size_t first_step;  // in steps_
+    int n_rows() const { return stretch.chunk_end - stretch.chunk_begin; }
+  };
+  std::vector<Scan> scans;
+  std::size_t n_steps = 0;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const Rows& rows = rows_[i];
+    if (rows.kind == Kind::kDense || (prompt_phase && rows.kind != Kind::kStreamed)) continue;
+    const Stretch s = stretch_of(rows, prompt_phase);
+    if (s.starts) start_stretch(i, layer, prompt_phase);
+    if (s.chunk_begin >= s.chunk_end) continue;
+    scans.push_back({i, s, n_steps});
+    n_steps += std::size_t(shape_.n_kv_heads) * scans.back().n_rows();
+  }
+  if (scans.empty()) return;
+  const auto rule = [&](const Scan& scan) -> const RowRule& {
+    return prompt_phase ? rows_[scan.arm].prompt : rows_[scan.arm].after;
+  };
+  steps_.resize(std::max(steps_.size(), n_steps));
+  std::vector<ScanJob> jobs;
+  for (const Scan& scan : scans) {
+    const Rows& rows = rows_[scan.arm];
+    const Stretch& s = scan.stretch;
+    const std::size_t row = rows.first_row + std::size_t(s.chunk_begin - rows.first_token);
+    const RowSpan span{qkv_row(row),  attention_row(row),      scan.n_rows(),
+                       s.chunk_begin, s.chunk_begin - s.begin, s.end - s.chunk_end};
+    add_scan_jobs(jobs, results_[scan.arm].sequence, layer, shape_, rule(scan), span,
+                  steps_.data() + scan.first_step);
+  }
   // Units of a whole layer take longest: first, for balance.
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const ScanJob& a, const ScanJob& b) { return a.n_kv_heads > b.n_kv_heads; });
   context_.backend.scan(shape_, context_.rope, jobs);
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    if (steps[i].empty()) continue;
-    const std::size_t first_row = !prompt_phase && rows_[i].kind == Kind::kStreamed ? prompt : 0;
-    add_steps(results_[i].account, first_row, spans[i].n_rows, shape_,
-              prompt_phase ? rows_[i].prompt : rows_[i].after, steps[i].data());
+  for (const Scan& scan : scans) {
+    const int first_own = rows_[scan.arm].kind == Kind::kCut ? request_.prompt_tokens : 0;
+    add_steps(results_[scan.arm].account, std::size_t(scan.stretch.chunk_begin - first_own),
+              scan.n_rows(), shape_, rule(scan), steps_.data() + scan.first_step);
   }
 }
 

@@ -1,7 +1,9 @@
 // Layer by layer over given tokens for many arms at once (architecture.md §3, "Score"; also the
 // prompt of "Generate"). Policies decide within a layer, so all T tokens of all arms can pass a
 // layer before the next one begins: the weights are read once a layer, and the numbers are those of
-// a token-by-token loop.
+// a token-by-token loop. Where no arm needs dense rows the tokens may also come in chunks, each
+// through all layers before the next: a layer sees the same rows in the same order, so the bits
+// stay, and memory does not grow with the text.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "runner/base/scratch.h"
 #include "runner/engine/account.h"
 #include "runner/engine/engine.h"
 #include "runner/engine/forward.h"
@@ -17,6 +20,19 @@
 #include "runner/engine/sequence.h"
 
 namespace kvscope {
+
+// Rows between two stages of a layer. One pass at a time uses them.
+struct PassBuffers {
+  Scratch x;          // [rows][d_model]
+  Scratch qkv;        // [rows][row_floats]
+  Scratch attention;  // [rows][n_heads * head_dim]
+};
+
+// Next-token logits of some rows; one user at a time.
+struct LogitBuffers {
+  Scratch full;  // [rows][n_vocab] of the reference
+  Scratch own;   // [rows][n_vocab] of the arm in work
+};
 
 // What an engine's passes share.
 struct EngineContext {
@@ -26,6 +42,8 @@ struct EngineContext {
   PagePool ghost_pages;  // evicted keys that probes remember
   RopeTable rope;
   bool host_rules = false;  // run every rule through its host code (tests)
+  PassBuffers pass = {};
+  LogitBuffers logits = {};
 };
 
 struct PassArm {
@@ -42,13 +60,22 @@ struct PassRequest {
   bool keep_caches = false;   // decoding goes on from the arms' caches
   bool want_residents = false;
   bool want_hidden = true;  // hidden states after the last layer (for logits)
+  // Tokens that pass all layers before the next ones do; 0: all. Without effect where there are
+  // dense rows, which would have to keep the caches of all layers.
+  int chunk_tokens = 0;
 };
+
+// A chunk that makes buffers small and matrix products long: for arms that need no dense rows and
+// leave no ghosts (which would be kept for all layers instead of one); 0 for others.
+int flat_chunk_tokens(std::span<const PassArm> arms);
 
 // One arm's part of the pass. Arms that never evict are the dense rows themselves.
 struct PassResult {
   bool is_dense = false;
-  int first_position = 0;         // of its first own row; rows before it are the dense prompt's
-  std::span<const float> hidden;  // [T - first_position][d_model]
+  // Of its first own row in `hidden`: 0, or the prompt's length where rows before it are the dense
+  // prompt's, or the chunk's first token.
+  int first_position = 0;
+  std::span<const float> hidden;  // [own rows of the chunk][d_model], valid until the next pass
   Sequence sequence;              // if keep_caches
   std::vector<std::vector<std::int32_t>> resident_positions;  // [n_layers * n_kv_heads], if wanted
   Account account{PageShape{}};
@@ -64,7 +91,11 @@ class LayerPass {
   LayerPass(EngineContext& context, Forward& forward, const PassRequest& request,
             std::span<const PassArm> arms);
 
-  bool run(const std::function<bool()>& stop);  // false: stopped
+  // Called when tokens begin … end-1 have passed all layers, while results()[i].hidden holds them;
+  // false stops the pass.
+  using ChunkDone = std::function<bool(int begin, int end)>;
+
+  bool run(const std::function<bool()>& stop, const ChunkDone& chunk_done = {});  // false: stopped
 
   std::span<PassResult> results() { return results_; }
   bool has_dense() const { return dense_rows_ > 0; }
@@ -76,15 +107,29 @@ class LayerPass {
   struct Rows {
     Kind kind = Kind::kDense;
     std::size_t first_row = 0;  // in the buffers
+    int first_token = 0;        // of the rows of this chunk
     int n_rows = 0;
     RowRule prompt;  // kStreamed: rows of the prompt
     RowRule after;   // all other rows
   };
+  // Tokens that one rule advances, and those of them in the chunk.
+  struct Stretch {
+    int begin = 0;
+    int end = 0;
+    int chunk_begin = 0;
+    int chunk_end = 0;
+    bool starts = false;  // in this chunk
+  };
 
-  void plan_rows(std::span<const PassArm> arms);
+  void plan_arms();
+  void plan_chunk(int begin, int end);  // rows and buffers
+  bool run_chunk(const std::function<bool()>& stop);
+  void finish_accounts();
   void run_dense(int layer);
   void run_scans(int layer);
   void run_scan_phase(int layer, bool prompt_phase);
+  Stretch stretch_of(const Rows& rows, bool prompt_phase) const;
+  void start_stretch(std::size_t arm, int layer, bool prompt_phase);
   void leave_layer(int layer);
   float* qkv_row(std::size_t row) { return qkv_.data() + row * shape_.row_floats(); }
   float* attention_row(std::size_t row) {
@@ -98,14 +143,17 @@ class LayerPass {
   AttentionShape shape_;
   int n_layers_;
   int n_tokens_;
+  int begin_ = 0;  // of the chunk
+  int end_ = 0;
   int dense_rows_ = 0;
-  std::size_t total_rows_ = 0;
+  std::size_t total_rows_ = 0;       // of the chunk
   std::vector<Rows> rows_;           // [arms]
   std::vector<PassResult> results_;  // [arms]
   Sequence dense_;
-  std::vector<float> x_;          // [total_rows][d_model]
-  std::vector<float> qkv_;        // [total_rows][row_floats]
-  std::vector<float> attention_;  // [total_rows][n_heads * head_dim]
+  std::span<float> x_;          // [total_rows][d_model]
+  std::span<float> qkv_;        // [total_rows][row_floats]
+  std::span<float> attention_;  // [total_rows][n_heads * head_dim]
+  std::vector<StepSlots> steps_;
 };
 
 // Fresh sequence for all layers; ghosts only where a probe can use them.

@@ -37,33 +37,42 @@ std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& req
   const int n_tokens = int(request.tokens.size());
   impl_->require_tokens(request.tokens, "score");
   const int context_length = impl_->context.model.config.context_length;
-  const bool all_bounded = std::all_of(arms.begin(), arms.end(), [&](const ScoreArm& arm) {
-    return has_bounded_positions(*arm.policy, arm.in_stream, context_length);
-  });
-  if (!all_bounded || request.compare_full) impl_->require_context(n_tokens, "score");
-  impl_->cover_positions(n_tokens + 1);
+  bool all_bounded = !request.compare_full;
+  int slots = 0;
+  for (const ScoreArm& arm : arms) {
+    all_bounded = all_bounded && has_bounded_positions(*arm.policy, arm.in_stream, context_length);
+    slots = std::max(slots, bounded_slots(*arm.policy, arm.in_stream));
+  }
+  if (!all_bounded) impl_->require_context(n_tokens, "score");
+  impl_->cover_positions(1 + (all_bounded ? slots : n_tokens));
+  if (request.advanced) request.advanced(0);
   if (request.token_major)
     return score_token_major(impl_->context, impl_->forward, request, arms, stop);
 
   std::vector<PassArm> pass_arms;
   for (const ScoreArm& arm : arms)
     pass_arms.push_back({arm.policy.get(), arm.probe, arm.in_stream});
-  const PassRequest pass_request{request.tokens, request.prompt_tokens,  request.compare_full,
-                                 false,          request.want_residents, true};
+  PassRequest pass_request{request.tokens, request.prompt_tokens,  request.compare_full,
+                           false,          request.want_residents, true};
+  pass_request.chunk_tokens =
+      request.chunk_tokens > 0 ? request.chunk_tokens : flat_chunk_tokens(pass_arms);
   LayerPass pass(impl_->context, impl_->forward, pass_request, pass_arms);
-  if (!pass.run(stop)) return std::nullopt;
 
   std::vector<ScoreArmResult> results(arms.size());
-  std::vector<HiddenRows> hidden;
-  for (const PassResult& result : pass.results())
-    hidden.push_back({result.hidden, result.first_position});
+  TokenScorer scorer(impl_->context, impl_->forward, request, results);
+  const auto score_chunk = [&](int begin, int end) {
+    std::vector<HiddenRows> hidden;
+    for (const PassResult& result : pass.results())
+      hidden.push_back({result.hidden, result.first_position});
+    const std::span<const float> reference =
+        pass.has_dense() ? pass.dense_hidden() : std::span<const float>();
+    if (!scorer.score(begin, end, reference, hidden, stop)) return false;
+    if (request.advanced) request.advanced(end - begin);
+    return true;
+  };
+  if (!pass.run(stop, score_chunk)) return std::nullopt;
+
   const ModelConfig& c = impl_->context.model.config;
-  const std::span<const float> reference =
-      pass.has_dense() ? pass.dense_hidden() : std::span<const float>();
-  if (!score_rows(impl_->forward, impl_->context.backend, c.d_model, c.n_vocab, request, reference,
-                  hidden, results, stop)) {
-    return std::nullopt;
-  }
   for (std::size_t i = 0; i < arms.size(); ++i) {
     PassResult& from = pass.results()[i];
     results[i].resident_positions = std::move(from.resident_positions);

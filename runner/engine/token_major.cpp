@@ -1,5 +1,7 @@
 #include "runner/engine/token_major.h"
 
+#include <algorithm>
+
 #include "runner/engine/step_batch.h"
 #include "runner/engine/token_scores.h"
 
@@ -90,16 +92,21 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
       fed[i]->hidden.insert(fed[i]->hidden.end(), row.begin(), row.end());
     }
   }
+  // Rows before an arm's own, and what arms are compared with, are the dense pass's.
+  const bool needs_reference =
+      request.compare_full || std::any_of(states.begin(), states.end(),
+                                          [](const ArmState& state) { return state.first > 0; });
   const PassRequest dense{request.tokens, 0, true, false, false, true};
   LayerPass reference(context, forward, dense, {});
-  if (!reference.run(stop)) return std::nullopt;
+  if (needs_reference && !reference.run(stop)) return std::nullopt;
   std::vector<ScoreArmResult> results(arms.size());
   std::vector<HiddenRows> hidden;
   for (const ArmState& state : states) hidden.push_back({state.hidden, state.first});
-  if (!score_rows(forward, context.backend, c.d_model, c.n_vocab, request, reference.dense_hidden(),
-                  hidden, results, stop)) {
-    return std::nullopt;
-  }
+  TokenScorer scorer(context, forward, request, results);
+  const std::span<const float> reference_hidden =
+      needs_reference ? reference.dense_hidden() : std::span<const float>();
+  if (!scorer.score(0, n_tokens, reference_hidden, hidden, stop)) return std::nullopt;
+  if (request.advanced) request.advanced(n_tokens);
   for (std::size_t i = 0; i < arms.size(); ++i) {
     ArmState& state = states[i];
     if (request.want_residents) {
