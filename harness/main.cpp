@@ -6,6 +6,7 @@
 #include "harness/commands/bench.h"
 #include "harness/commands/common.h"
 #include "harness/commands/compare.h"
+#include "harness/commands/doctor.h"
 #include "harness/commands/generate.h"
 #include "harness/commands/list.h"
 #include "harness/commands/run.h"
@@ -41,5 +42,6 @@ int main(int argc, char** argv) {
   kvscope::add_generate_command(app, context);
   kvscope::add_stats_command(app, context);
   kvscope::add_bench_command(app, context);
+  kvscope::add_doctor_command(app, context);
   return kvscope::run_program(app, context, argc, argv);
 }
