@@ -1,15 +1,10 @@
 #include "runner/engine/layer_pass.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace kvscope {
 
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // Ghost keys keep their original positions; an arm whose own positions shift has no full attention
 // to compare with.
@@ -187,16 +182,18 @@ void LayerPass::run_dense(int layer) {
         {heads, qkv_row(0), attention_row(0), prompt, 0, lse.empty() ? nullptr : lse.data()});
     PromptStatistics statistics(context_.backend, shape_, context_.rope, heads, qkv_row(0),
                                 lse.data(), prompt);
-    for (const std::size_t i : cutting) {
-      const auto start = std::chrono::steady_clock::now();
-      const CutJob cut{arms_[i].policy, &results_[i].sequence, rows_[i].after,
-                       rows_[i].after.probe};
-      cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv_row(0),
-                 statistics, {&cut, 1});
-      results_[i].account.prompt_layer(
-          prompt, shape_.n_kv_heads, arms_[i].policy->prefill() == PrefillMode::kTwoPass,
-          &results_[i].sequence.heads[std::size_t(layer) * shape_.n_kv_heads]);
-      results_[i].seconds += seconds_since(start);
+    std::vector<CutJob> cuts;  // together, so that all arms' heads share the threads
+    for (const std::size_t i : cutting)
+      cuts.push_back(
+          {arms_[i].policy, &results_[i].sequence, rows_[i].after, rows_[i].after.probe});
+    cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv_row(0),
+               statistics, cuts);
+    for (std::size_t k = 0; k < cutting.size(); ++k) {
+      PassResult& result = results_[cutting[k]];
+      result.account.prompt_layer(
+          prompt, shape_.n_kv_heads, cuts[k].policy->prefill() == PrefillMode::kTwoPass,
+          &result.sequence.heads[std::size_t(layer) * shape_.n_kv_heads]);
+      result.seconds += cuts[k].seconds;
     }
   }
   if (dense_rows_ > prompt) {

@@ -1,6 +1,7 @@
 #include "runner/engine/prompt_cut.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace kvscope {
 
@@ -40,14 +41,29 @@ std::vector<float> recent_means(std::span<const float> weights, const AttentionS
   return means;
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::size_t slots_of(std::span<const KeptHead> heads) {
+  std::size_t n = 0;
+  for (const KeptHead& head : heads) n += head.positions.size();
+  return n;
+}
+
 }  // namespace
 
 void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& rope, int layer,
                 int n_layers, int prompt_tokens, const float* qkv, PromptStatistics& statistics,
-                std::span<const CutJob> cuts) {
+                std::span<CutJob> cuts) {
   std::vector<std::vector<KeptHead>> kept;
   std::vector<GatherJob> jobs;
-  for (const CutJob& cut : cuts) {
+  kept.reserve(cuts.size());  // jobs point into it
+  std::size_t all_kept = 0;
+  for (CutJob& cut : cuts) {
+    const auto start = Clock::now();
     kept.push_back(
         cut.policy->select_prompt({layer, n_layers, shape.n_heads, shape.n_kv_heads, prompt_tokens,
                                    statistics.weights(cut.policy->prompt_need())}));
@@ -57,8 +73,15 @@ void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& 
                       cut.sequence->ghosts.empty() ? nullptr : &cut.sequence->ghosts[index], h,
                       kept.back()[h].positions, qkv, prompt_tokens, cut.policy->positions()});
     }
+    all_kept += slots_of(kept.back());
+    cut.seconds = seconds_since(start);
   }
+  const auto start = Clock::now();
   backend.gather(shape, rope, jobs);
+  const double gather_seconds = seconds_since(start);
+  for (std::size_t i = 0; i < cuts.size(); ++i)
+    cuts[i].seconds +=
+        gather_seconds * double(slots_of(kept[i])) / double(std::max<std::size_t>(1, all_kept));
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     const CutJob& cut = cuts[i];
     for (int h = 0; !cut.sequence->host.empty() && h < shape.n_kv_heads; ++h) {

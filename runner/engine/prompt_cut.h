@@ -30,6 +30,7 @@ struct CutJob {  // one arm at one layer
   Sequence* sequence = nullptr;
   RowRule after;               // what the rows after the prompt run under
   ProbeSink* probe = nullptr;  // told what went, with its recent weights
+  double seconds = 0.0;        // out: its selection, and its share of the common copying
 };
 
 // Rows of the prompt that make a token's history when it is evicted at the prompt's end
@@ -38,6 +39,6 @@ inline constexpr int kHistoryRows = 32;
 
 void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& rope, int layer,
                 int n_layers, int prompt_tokens, const float* qkv, PromptStatistics& statistics,
-                std::span<const CutJob> cuts);
+                std::span<CutJob> cuts);
 
 }  // namespace kvscope

@@ -46,6 +46,7 @@ struct PageView {
   DType dtype = DType::kF32;
   bool keys_rotated = false;  // a float32 copy, rotated at read (cache-relative positions)
   int live = 0;               // slots that are written, ≥ 1
+  const std::byte* next_keys = nullptr;  // optional: of the page that will be read after it
 };
 
 // Advances every query over one block. `first` (no block seen yet) is sum == 0. pages: ≤

@@ -54,7 +54,8 @@ inline __m512 exp_below(__m512 x) {
 }
 
 // Fetched while a page's logits are computed: the next page's keys and this one's values. Pages lie
-// scattered, which the hardware's prefetcher does not foresee.
+// scattered, which the hardware's prefetcher does not foresee. Into the second level: its misses are
+// not limited to the few that the first can have under way (8 KiB at random: 23 GB/s, not 16).
 struct Fetch {
   const std::byte* keys;
   const std::byte* values;
@@ -75,8 +76,8 @@ inline void logits_of(const Half* q, int head_dim, const Half* keys, float (*z)[
       const int offset = i * kPageSlots + v * kLanes * 2;
       k[v] = _mm512_loadu_ps(keys + offset);
       if constexpr (kFetch) {
-        _mm_prefetch(reinterpret_cast<const Half*>(fetch.keys) + offset, _MM_HINT_T0);
-        _mm_prefetch(reinterpret_cast<const Half*>(fetch.values) + offset, _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const Half*>(fetch.keys) + offset, _MM_HINT_T1);
+        _mm_prefetch(reinterpret_cast<const Half*>(fetch.values) + offset, _MM_HINT_T1);
       }
     }
     for (int n = 0; n < kQueries; ++n) {
@@ -219,7 +220,7 @@ void logits_of_batch(const QueryState* queries, int n, const PageView* pages, in
   Half q[kBatch * kMaxHeadDim];
   for (int i = 0; i < n; ++i) round_row(queries[i].q, head_dim, q + i * head_dim);
   for (int page = 0; page < n_pages; ++page) {
-    const Fetch fetch{pages[page + 1 < n_pages ? page + 1 : page].keys,
+    const Fetch fetch{pages[page].next_keys != nullptr ? pages[page].next_keys : pages[page].keys,
                       pages[page].values != nullptr ? pages[page].values : pages[page].keys};
     for_groups(n, LogitsOfPage{q, head_dim, pages[page], z, page * kPageSlots, fetch});
   }

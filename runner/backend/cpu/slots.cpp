@@ -133,7 +133,7 @@ PageView page_view(const HeadCache& head, int index, int live) {
   const PagePool& pool = head.pool();
   const PageId page = head.pages()[index];
   return {pool.keys(page), pool.shape().has_values ? pool.values(page) : nullptr,
-          pool.shape().dtype, false, live};
+          pool.shape().dtype, false, live, nullptr};
 }
 
 }  // namespace kvscope::cpu

@@ -36,7 +36,10 @@ void for_each_block(const HeadCache& head, int n_slots, const Body& body) {
     PageView pages[kBlockPages];
     int n = 0;
     for (int slot = first; n < kBlockPages && slot < n_slots; slot += kPageSlots) {
-      pages[n++] = page_view(head, slot / kPageSlots, std::min(kPageSlots, n_slots - slot));
+      PageView& page = pages[n++];
+      page = page_view(head, slot / kPageSlots, std::min(kPageSlots, n_slots - slot));
+      if (slot + kPageSlots < n_slots)
+        page.next_keys = head.pool().keys(head.pages()[slot / kPageSlots + 1]);
     }
     body(std::span<PageView>(pages, std::size_t(n)), first);
   }
