@@ -62,6 +62,12 @@ int HeadCache::append_slot(std::int32_t position, StateInUse use) {
   return slot;
 }
 
+void HeadCache::append_slots(std::span<const std::int32_t> positions) {
+  assert(n_slots() == n_pages() * kPageSlots);
+  pool_->acquire(int((positions.size() + kPageSlots - 1) / kPageSlots), pages_);
+  positions_.insert(positions_.end(), positions.begin(), positions.end());
+}
+
 PageId HeadCache::writable_page(int slot) {
   PageId& page = pages_[slot / kPageSlots];
   if (pool_->references(page) > 1) {

@@ -43,6 +43,10 @@ class HeadCache {
   };
   int append_slot(std::int32_t position, StateInUse use);
 
+  // Opens a slot for each position at the end of a cache whose pages are full or absent. Their
+  // pages lie side by side, which is read faster; no state.
+  void append_slots(std::span<const std::int32_t> positions);
+
   // Removes a slot: the last slot's contents overwrite it (order is irrelevant, positions are
   // stored), an emptied page returns to the pool.
   void remove_slot(int slot);

@@ -1,7 +1,8 @@
 #include "runner/cache/page_pool.h"
 
+#include <algorithm>
 #include <cassert>
-#include <cstring>
+#include <functional>
 
 namespace kvscope {
 
@@ -14,6 +15,16 @@ PagePool::PagePool(PageShape shape) : shape_(shape) {
 
 PageId PagePool::acquire() {
   const std::lock_guard lock(mutex_);
+  return take();
+}
+
+void PagePool::acquire(int n, std::vector<PageId>& pages) {
+  const std::lock_guard lock(mutex_);
+  pages.reserve(pages.size() + n);
+  for (int i = 0; i < n; ++i) pages.push_back(take());
+}
+
+PageId PagePool::take() {
   if (free_.empty()) {
     if (blocks_.size() == kMaxBlocks) throw std::bad_alloc();
     const auto first = PageId(blocks_.size() * kBlockPages);
@@ -40,7 +51,12 @@ void PagePool::release(PageId page) {
   if (references_of(page).fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   const std::lock_guard lock(mutex_);
   free_.push_back(page);
-  --held_;
+  ++freed_since_sort_;
+  if (--held_ == 0 && freed_since_sort_ > free_.size() / 4) {
+    // Neighbours are given out together again.
+    std::sort(free_.begin(), free_.end(), std::greater<>());
+    freed_since_sort_ = 0;
+  }
 }
 
 std::int64_t PagePool::held_pages() const {

@@ -52,6 +52,7 @@ class PagePool {
 
   const PageShape& shape() const { return shape_; }
   PageId acquire();           // one reference; contents are stale but initialised. Thread-safe.
+  void acquire(int n, std::vector<PageId>& pages);  // n more, side by side as far as there are such
   void retain(PageId page);   // thread-safe
   void release(PageId page);  // thread-safe
   int references(PageId page) const { return references_of(page).load(std::memory_order_acquire); }
@@ -74,11 +75,13 @@ class PagePool {
     AlignedBuffer bytes;                                      // [kBlockPages][page_bytes]
     std::unique_ptr<std::atomic<std::int32_t>[]> references;  // [kBlockPages]
   };
+  PageId take();  // under the lock
   std::atomic<std::int32_t>& references_of(PageId page) const {
     return blocks_[std::size_t(page) / kBlockPages].references[std::size_t(page) % kBlockPages];
   }
   std::vector<Block> blocks_;
-  std::vector<PageId> free_;
+  std::vector<PageId> free_;         // taken from the back
+  std::size_t freed_since_sort_ = 0;  // how far from descending order
   std::int64_t held_ = 0;
   std::int64_t peak_ = 0;
 };

@@ -166,6 +166,8 @@ void gather(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope
   const RowLayout layout{shape};
   pool.parallel_for(jobs.size(), [&](std::size_t i, int) {
     const GatherJob& job = jobs[i];
+    const int first_slot = job.head->n_slots();
+    job.head->append_slots(job.keep);
     std::size_t next = 0;
     for (int position = 0; position < job.n_rows; ++position) {
       const float* row = job.qkv + position * shape.row_floats();
@@ -173,11 +175,10 @@ void gather(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope
       const float* v = row + layout.value(job.kv_head);
       const bool kept = next < job.keep.size() && job.keep[next] == position;
       if (kept) {
-        const int slot = job.head->append_slot(position, {});
         std::optional<int> angle = position;
         if (job.positions == PositionMode::kCacheRelative) angle.reset();
         if (job.positions == PositionMode::kRerotate) angle = int(next);
-        write_slot(*job.head, slot, k, v, rope, angle);
+        write_slot(*job.head, first_slot + int(next), k, v, rope, angle);
         ++next;
       } else if (job.ghosts != nullptr) {
         const int slot = job.ghosts->append_slot(position, {});

@@ -13,7 +13,7 @@ namespace {
 // The layout unit of the packed weights is 64 columns; other widths pad it.
 constexpr int kColumnUnit = 64;
 // Up to here our own kernel is faster (docs/performance.md).
-constexpr int kFewRows = 48;
+constexpr int kFewRows = 64;
 
 // Columns that one task of few rows is rounded to, so that two threads get equal shares of 576.
 constexpr int kTaskUnit = 32;
