@@ -20,26 +20,34 @@ std::vector<float> random_values(std::size_t n) {
 
 void matmul(benchmark::State& state, DType dtype) {
   const auto rows = int(state.range(0));
-  constexpr int kOut = 3072;
+  const auto n_out = int(state.range(1));
   constexpr int kIn = 576;
   const auto backend = make_cpu_backend(0);
-  const auto weights = backend->pack(random_values(std::size_t(kOut) * kIn), kOut, kIn, dtype);
+  const std::vector<float> values = random_values(std::size_t(n_out) * kIn);
+  const auto weights = backend->pack(rows_of(values, kIn), n_out, kIn, dtype);
   const std::vector<float> x = random_values(std::size_t(rows) * kIn);
-  std::vector<float> y(std::size_t(rows) * kOut);
+  std::vector<float> y(std::size_t(rows) * n_out);
   for (auto _ : state) backend->matmul(*weights, x, rows, y);
   state.counters["FLOP/s"] =
-      benchmark::Counter(2.0 * rows * kOut * kIn, benchmark::Counter::kIsIterationInvariantRate);
+      benchmark::Counter(2.0 * rows * n_out * kIn, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["weights B/s"] =
+      benchmark::Counter(double(weights->bytes()), benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK_CAPTURE(matmul, f32, DType::kF32)->Arg(1)->Arg(8)->Arg(32)->Arg(512)->UseRealTime();
-BENCHMARK_CAPTURE(matmul, bf16, DType::kBF16)->Arg(1)->Arg(8)->Arg(32)->Arg(512)->UseRealTime();
+// gate_up, which stays in the processor's caches here, and the head, which does not.
+void matmul_shapes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"rows", "n_out"})->ArgsProduct({{1, 8, 32, 512}, {3072, 49152}})->UseRealTime();
+}
+BENCHMARK_CAPTURE(matmul, f32, DType::kF32)->Apply(matmul_shapes);
+BENCHMARK_CAPTURE(matmul, bf16, DType::kBF16)->Apply(matmul_shapes);
+BENCHMARK_CAPTURE(matmul, f16, DType::kF16)->Apply(matmul_shapes);
 
-void dense_attention(benchmark::State& state) {
+void dense_attention(benchmark::State& state, DType kv_dtype) {
   const auto rows = int(state.range(0));
   const auto backend = make_cpu_backend(0);
   const RopeTable rope = make_rope_table(kShape.head_dim, 1e5, rows);
   const std::vector<float> qkv = random_values(rows * kShape.row_floats());
   std::vector<float> out(std::size_t(rows) * kShape.n_heads * kShape.head_dim);
-  PagePool pool({kShape.head_dim, DType::kF32, true});
+  PagePool pool({kShape.head_dim, kv_dtype, true});
   for (auto _ : state) {
     std::vector<HeadCache> heads(kShape.n_kv_heads, HeadCache(&pool));
     backend->attend_dense(kShape, rope, {heads.data(), qkv.data(), out.data(), rows, 0, nullptr});
@@ -47,7 +55,8 @@ void dense_attention(benchmark::State& state) {
   state.counters["tokens/s"] =
       benchmark::Counter(rows, benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(dense_attention)->Arg(512)->Arg(2048)->UseRealTime();
+BENCHMARK_CAPTURE(dense_attention, f32, DType::kF32)->Arg(512)->Arg(4096)->UseRealTime();
+BENCHMARK_CAPTURE(dense_attention, bf16, DType::kBF16)->Arg(512)->Arg(4096)->UseRealTime();
 
 // A whole text under H2O's rule: append, attend, observe, evict, row after row.
 void scan(benchmark::State& state) {

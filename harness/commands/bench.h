@@ -7,4 +7,10 @@ namespace kvscope {
 
 void add_bench_command(CLI::App& app, CommandContext& context);
 
+// Its subcommands, a file each.
+void add_bench_engine(CLI::App& bench, CommandContext& context);  // prefill and decode
+void add_bench_sweep(CLI::App& bench, CommandContext& context);   // many arms against full alone
+void add_bench_score(CLI::App& bench, CommandContext& context);   // in-stream scoring of a text
+void add_bench_load(CLI::App& bench, CommandContext& context);    // opening a model
+
 }  // namespace kvscope

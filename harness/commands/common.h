@@ -53,6 +53,14 @@ std::filesystem::path model_file_or_default(const std::string& file);
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& file);
 
+// Wall time of the parts of open_model.
+struct LoadSeconds {
+  double file = 0.0;  // mapped and its header parsed
+  double tokenizer = 0.0;
+  double sha256 = 0.0;   // of the file
+  double weights = 0.0;  // read, dequantised, packed
+};
+
 // Everything a command needs to compute. Members are declared in order of dependence.
 struct OpenedModel {
   std::filesystem::path file;
@@ -60,6 +68,7 @@ struct OpenedModel {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Model> model;
   std::unique_ptr<Engine> engine;
+  LoadSeconds load_seconds;
 };
 OpenedModel open_model(const ModelOptions& options);
 

@@ -1,5 +1,7 @@
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdlib>
+#include <utility>
 
 #include "harness/commands/common.h"
 #include "runner/base/error.h"
@@ -16,6 +18,19 @@ DType dtype_of(const std::string& name) {
   throw UsageError("unknown element type '" + name + "': write f32, bf16 or f16");
 }
 
+// Seconds since it was made or last asked.
+class Lap {
+ public:
+  double seconds() {
+    const Clock::time_point start = std::exchange(start_, Clock::now());
+    return std::chrono::duration<double>(start_ - start).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
 }  // namespace
 
 void add_model_file_option(CLI::App& command, std::string& file) {
@@ -24,8 +39,8 @@ void add_model_file_option(CLI::App& command, std::string& file) {
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
   add_model_file_option(command, options.file);
-  command.add_option("--dtype", options.dtype, "Weights are held as f32 (default) or bf16")
-      ->check(CLI::IsMember({"f32", "bf16"}));
+  command.add_option("--dtype", options.dtype, "Weights are held as f32 (default), bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   command
       .add_option("--kv-dtype", options.kv_dtype,
                   "Keys and values are held as f32, bf16 or f16 (default: as --dtype)")
@@ -67,13 +82,20 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& file) {
 OpenedModel open_model(const ModelOptions& options) {
   OpenedModel opened;
   opened.file = model_file_or_default(options.file);
+  Lap lap;
   const std::shared_ptr<const GgufFile> file = GgufFile::open(opened.file);
+  opened.load_seconds.file = lap.seconds();
   opened.tokenizer = load_tokenizer(*file);
+  opened.load_seconds.tokenizer = lap.seconds();
   const auto source = open_gguf_model(file);
+  opened.load_seconds.file += lap.seconds();
+  source->sha256();
+  opened.load_seconds.sha256 = lap.seconds();
   opened.backend = make_cpu_backend(options.threads);
   const DType dtype = dtype_of(options.dtype);
   const DType kv_dtype = options.kv_dtype.empty() ? dtype : dtype_of(options.kv_dtype);
   opened.model = std::make_unique<Model>(load_model(*source, *opened.backend, dtype, kv_dtype));
+  opened.load_seconds.weights = lap.seconds();
   opened.engine = std::make_unique<Engine>(*opened.model, *opened.backend);
   opened.engine->allow_beyond_context(options.beyond_context);
   return opened;
