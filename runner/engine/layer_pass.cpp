@@ -186,8 +186,10 @@ void LayerPass::run_dense(int layer) {
     for (const std::size_t i : cutting)
       cuts.push_back(
           {arms_[i].policy, &results_[i].sequence, rows_[i].after, rows_[i].after.probe});
-    cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv_row(0),
-               statistics, cuts);
+    if (!cuts.empty()) {
+      cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv_row(0),
+                 statistics, cuts);
+    }
     for (std::size_t k = 0; k < cutting.size(); ++k) {
       PassResult& result = results_[cutting[k]];
       result.account.prompt_layer(
