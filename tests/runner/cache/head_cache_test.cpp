@@ -36,6 +36,53 @@ HeadCache filled(PagePool& pool, int n) {
   return head;
 }
 
+TEST(HeadCache, SlotsOpenedTogetherLieSideBySide) {
+  PagePool pool(kShape);
+  HeadCache head(&pool);
+  std::vector<std::int32_t> positions;
+  for (int p = 0; p < 70; ++p) positions.push_back(2 * p);
+  head.append_slots(positions);
+  EXPECT_EQ(head.n_slots(), 70);
+  ASSERT_EQ(head.n_pages(), 3);
+  EXPECT_EQ(pool.keys(head.pages()[1]) - pool.keys(head.pages()[0]),
+            std::ptrdiff_t(kShape.page_bytes()));
+  EXPECT_EQ(pool.keys(head.pages()[2]) - pool.keys(head.pages()[1]),
+            std::ptrdiff_t(kShape.page_bytes()));
+  EXPECT_EQ(head.positions()[69], 138);
+  EXPECT_EQ(head.append_slot(200, {}), 70);  // goes on in the third page
+  EXPECT_EQ(head.n_pages(), 3);
+  head.clear();
+  EXPECT_EQ(pool.held_pages(), 0);
+}
+
+TEST(HeadCache, PairsOfBf16PagesMoveWithTheirSlot) {
+  constexpr PageShape kPairs{4, DType::kBF16, true};
+  EXPECT_EQ(kPairs.key_index(0, 5), 10U);
+  EXPECT_EQ(kPairs.key_index(3, 5), (32U + 5) * 2 + 1);
+  EXPECT_EQ(kPairs.value_index(5, 1), (2U * 4 + 1) * 2 + 1);
+  PagePool pool(kPairs);
+  HeadCache head(&pool);
+  for (int p = 0; p < 34; ++p) {
+    const int slot = head.append_slot(p, {});
+    const PageId page = head.pages()[slot / kPageSlots];
+    for (int i = 0; i < 4; ++i) {
+      reinterpret_cast<std::uint16_t*>(pool.keys(page))[kPairs.key_index(i, slot % kPageSlots)] =
+          std::uint16_t(100 * p + i);
+      reinterpret_cast<std::uint16_t*>(pool.values(
+          page))[kPairs.value_index(slot % kPageSlots, i)] = std::uint16_t(100 * p + 50 + i);
+    }
+  }
+  head.remove_slot(3);  // 33 moves there, from an odd slot to another
+  const PageId page = head.pages()[0];
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(reinterpret_cast<std::uint16_t*>(pool.keys(page))[kPairs.key_index(i, 3)], 3300 + i);
+    EXPECT_EQ(reinterpret_cast<std::uint16_t*>(pool.values(page))[kPairs.value_index(3, i)],
+              3350 + i);
+    EXPECT_EQ(reinterpret_cast<std::uint16_t*>(pool.values(page))[kPairs.value_index(2, i)],
+              250 + i);
+  }
+}
+
 TEST(HeadCache, RemovingASlotMovesTheLastTokenWithItsStateIntoIt) {
   PagePool pool(kShape);
   HeadCache head(&pool);
