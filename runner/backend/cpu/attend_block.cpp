@@ -166,10 +166,27 @@ HWY_INLINE float weigh(QueryState& state, float* z, int n_slots) {
   return keep;
 }
 
-// out = out · keep + Σ_j p_j v_j over one page's slots.
+// Slots of a page that a query of a group sees; those of all are done together.
+template <int kQueries>
+struct Visible {
+  int live[kQueries];
+  int all = kPageSlots;
+  int any = 0;
+  HWY_INLINE Visible(QueryState* const* queries, int first_slot) {
+    for (int n = 0; n < kQueries; ++n) {
+      live[n] = std::clamp(queries[n]->live - first_slot, 0, kPageSlots);
+      all = std::min(all, live[n]);
+      any = std::max(any, live[n]);
+    }
+  }
+};
+
+// out = out · keep + Σ_j p_j v_j over the slots of one page that each query sees: what lies beyond
+// may be infinite or NaN, which weight 0 would not undo.
 template <typename Value, int kQueries>
-HWY_INLINE void add_values(QueryState* const* queries, const PageView& page, int head_dim,
-                           const float* const* p, const float* keep) {
+HWY_INLINE void add_values(QueryState* const* queries, const PageView& page, int first_slot,
+                           int head_dim, const float* const* p, const float* keep) {
+  const Visible<kQueries> visible(queries, first_slot);
   const auto* values = reinterpret_cast<const typename Value::Element*>(page.values);
   constexpr int kPair = Value::kPair;
   const Tag d;
@@ -182,17 +199,20 @@ HWY_INLINE void add_values(QueryState* const* queries, const PageView& page, int
             hn::Mul(hn::LoadU(d, queries[n]->out + begin + v * kLanes), hn::Set(d, keep[n]));
       }
     }
-    for (int j = 0; j < page.live; ++j) {
+    const auto add_slot = [&](int j, bool all) HWY_ATTR {
       const auto* slot = values + (j / kPair * head_dim + begin) * kPair;
       Vec row[kChunkVectors];
       for (int v = 0; v < kChunkVectors; ++v) {
         row[v] = Value::load(slot + v * kLanes * kPair, j % kPair);
       }
       for (int n = 0; n < kQueries; ++n) {
+        if (!all && j >= visible.live[n]) continue;
         const Vec weight = hn::Set(d, p[n][j]);
         for (int v = 0; v < kChunkVectors; ++v) acc[n][v] = hn::MulAdd(weight, row[v], acc[n][v]);
       }
-    }
+    };
+    for (int j = 0; j < visible.all; ++j) add_slot(j, true);
+    for (int j = visible.all; j < visible.any; ++j) add_slot(j, false);
     for (int n = 0; n < kQueries; ++n) {
       for (int v = 0; v < kChunkVectors; ++v)
         hn::StoreU(acc[n][v], d, queries[n]->out + begin + v * kLanes);
@@ -205,7 +225,7 @@ HWY_INLINE void add_values(QueryState* const* queries, const PageView& page, int
       float part[kLanes] = {};
       std::copy_n(queries[n]->out + begin, n_left, part);
       Vec acc = hn::Mul(hn::LoadU(d, part), hn::Set(d, keep[n]));
-      for (int j = 0; j < page.live; ++j) {
+      for (int j = 0; j < visible.live[n]; ++j) {
         typename Value::Element row[kLanes * kPair] = {};
         std::copy_n(values + (j / kPair * head_dim + begin) * kPair, n_left * kPair, row);
         acc = hn::MulAdd(hn::Set(d, p[n][j]), Value::load(row, j % kPair), acc);
@@ -291,7 +311,8 @@ void attend_batch(std::span<QueryState> queries, std::span<const PageView> pages
     const float* p[kBatch];
     for (std::size_t n = 0; n < queries.size(); ++n) p[n] = z[n] + page * kPageSlots;
     for_groups(int(queries.size()), [&]<int kQueries>(int first) {
-      add_values<Value, kQueries>(states + first, pages[page], head_dim, p + first, keep + first);
+      add_values<Value, kQueries>(states + first, pages[page], int(page) * kPageSlots, head_dim,
+                                  p + first, keep + first);
     });
     std::fill_n(keep, kBatch, 1.0F);
   }

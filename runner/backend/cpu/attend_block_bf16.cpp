@@ -54,8 +54,8 @@ inline __m512 exp_below(__m512 x) {
 }
 
 // Fetched while a page's logits are computed: the next page's keys and this one's values. Pages lie
-// scattered, which the hardware's prefetcher does not foresee. Into the second level: its misses are
-// not limited to the few that the first can have under way (8 KiB at random: 23 GB/s, not 16).
+// scattered, which the hardware's prefetcher does not foresee. Into the second level: its misses
+// are not limited to the few that the first can have under way (8 KiB at random: 23 GB/s, not 16).
 struct Fetch {
   const std::byte* keys;
   const std::byte* values;
@@ -127,8 +127,25 @@ inline float weigh(QueryState& state, float* z, int n_slots, Half* p) {
   return keep;
 }
 
-// out = out · keep + Σ_j p_j v_j over one page. values: [kPageSlots / 2][head_dim][2], from
-// dimension `begin` on.
+// Slots of a page that a query of a group sees; pairs that all see whole are done together.
+template <int kQueries>
+struct Visible {
+  int live[kQueries];
+  int all_pairs = kPageSlots / 2;
+  int any_pairs = 0;
+  Visible(const QueryState* queries, int first_slot) {
+    for (int n = 0; n < kQueries; ++n) {
+      const int left = queries[n].live - first_slot;
+      live[n] = left < 0 ? 0 : smaller(left, kPageSlots);
+      all_pairs = smaller(all_pairs, live[n] / 2);
+      any_pairs = any_pairs > (live[n] + 1) / 2 ? any_pairs : (live[n] + 1) / 2;
+    }
+  }
+};
+
+// out = out · keep + Σ_j p_j v_j over the slots of one page that each query sees: what lies beyond
+// may be infinite or NaN, which weight 0 would not undo. values: [kPageSlots / 2][head_dim][2],
+// from dimension `begin` on.
 template <int kQueries, int kVectors>
 inline void add_values(QueryState* queries, const PageView& page, int head_dim, int begin,
                        const Half (*p)[kBlockSlots], int first_slot, const float* keep) {
@@ -140,14 +157,26 @@ inline void add_values(QueryState* queries, const PageView& page, int head_dim, 
                                 _mm512_set1_ps(keep[n]));
     }
   }
-  const int n_pairs = (page.live + 1) / 2;
-  for (int j = 0; j < n_pairs; ++j) {
+  const Visible<kQueries> visible(queries, first_slot);
+  for (int j = 0; j < visible.all_pairs; ++j) {
     __m512 row[kVectors];
     for (int v = 0; v < kVectors; ++v)
       row[v] = _mm512_loadu_ps(values + (j * head_dim + v * kLanes) * 2);
     for (int n = 0; n < kQueries; ++n) {
       const __m512 pair = broadcast_pair(p[n] + first_slot + 2 * j);
       for (int v = 0; v < kVectors; ++v) sum[n][v] = dot_pairs(sum[n][v], pair, row[v]);
+    }
+  }
+  for (int j = visible.all_pairs; j < visible.any_pairs; ++j) {
+    for (int n = 0; n < kQueries; ++n) {
+      const int left = visible.live[n] - 2 * j;
+      if (left <= 0) continue;
+      const __m512i seen = _mm512_set1_epi32(left == 1 ? 0x0000FFFF : -1);
+      const __m512 pair = broadcast_pair(p[n] + first_slot + 2 * j);
+      for (int v = 0; v < kVectors; ++v) {
+        const __m512i row = _mm512_loadu_si512(values + (j * head_dim + v * kLanes) * 2);
+        sum[n][v] = dot_pairs(sum[n][v], pair, _mm512_castsi512_ps(_mm512_and_si512(row, seen)));
+      }
     }
   }
   for (int n = 0; n < kQueries; ++n) {

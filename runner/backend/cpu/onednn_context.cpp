@@ -22,6 +22,7 @@ memory::data_type onednn_type(DType t) {
 
 dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const BlockShape& s,
                                       const memory::desc* packed) {
+  omp_set_num_threads(1);  // a description remembers the number of threads it was made for
   const memory::desc x({s.rows, s.n_in}, onednn_type(s.dtype), memory::format_tag::ab);
   const memory::desc y({s.rows, s.columns}, memory::data_type::f32, memory::format_tag::ab);
   const memory::desc any({s.n_in, s.columns}, onednn_type(s.dtype), memory::format_tag::any);
@@ -110,7 +111,6 @@ void OneDnnContext::pack(int worker, const memory::desc& layout, const float* we
 OneDnnContext::Block& OneDnnContext::block(const BlockShape& shape, const memory::desc& packed) {
   const auto found = blocks_.find(shape);
   if (found != blocks_.end()) return *found->second;
-  omp_set_num_threads(1);  // a primitive remembers the number of threads it was made for
   auto made = std::make_shared<Block>(engine_, shape, packed, n_workers_);
   return *blocks_.emplace(shape, std::move(made)).first->second;
 }

@@ -27,14 +27,14 @@ constexpr int kLanes = int(hn::MaxLanes(Tag()));
 constexpr int kVectors = kPageSlots / kLanes;  // of one row of a key page
 
 // Dimensions 2i and 2i + 1 of kLanes keys from slot `first` on.
-struct F32 {
+struct KeyPairsF32 {
   static void load(const std::byte* keys, int i, int first, Vec& x, Vec& y) {
     const float* p = reinterpret_cast<const float*>(keys) + 2 * i * kPageSlots + first;
     x = hn::LoadU(Tag(), p);
     y = hn::LoadU(Tag(), p + kPageSlots);
   }
 };
-struct BF16 {
+struct KeyPairsBF16 {
   static void load(const std::byte* keys, int i, int first, Vec& x, Vec& y) {
     const hn::RebindToUnsigned<Tag> bits;
     const auto* p = reinterpret_cast<const std::uint32_t*>(keys) + i * kPageSlots + first;
@@ -43,7 +43,7 @@ struct BF16 {
     y = hn::BitCast(Tag(), hn::And(both, hn::Set(bits, 0xFFFF0000U)));
   }
 };
-struct F16 {
+struct KeyPairsF16 {
   static void load(const std::byte* keys, int i, int first, Vec& x, Vec& y) {
     const hn::Rebind<hwy::float16_t, Tag> narrow;
     const auto* p = reinterpret_cast<const hwy::float16_t*>(keys) + 2 * i * kPageSlots + first;
@@ -124,13 +124,13 @@ void RotatePage(const std::byte* keys, DType dtype, int head_dim, const RopeTabl
   std::copy_n(ranks, live, padded);
   switch (dtype) {
     case DType::kF32:
-      rotate<F32>(keys, head_dim, rope, padded, out);
+      rotate<KeyPairsF32>(keys, head_dim, rope, padded, out);
       break;
     case DType::kBF16:
-      rotate<BF16>(keys, head_dim, rope, padded, out);
+      rotate<KeyPairsBF16>(keys, head_dim, rope, padded, out);
       break;
     case DType::kF16:
-      rotate<F16>(keys, head_dim, rope, padded, out);
+      rotate<KeyPairsF16>(keys, head_dim, rope, padded, out);
       break;
   }
 }

@@ -44,9 +44,7 @@ void write_bf16(std::byte* keys, std::byte* values, int lane, int d, const float
   if (values == nullptr) return;
   round_to_bf16({v, std::size_t(d)}, half);
   auto* value_pairs = reinterpret_cast<std::uint32_t*>(values) + lane / 2 * d;
-  if (lane % 2 == 0) {
-    // The slot beside it is multiplied with weight 0 until it is written: what a reused page holds
-    // there may be NaN.
+  if (lane % 2 == 0) {  // the slot beside it is empty
     for (int i = 0; i < d; ++i) value_pairs[i] = half[i];
   } else {
     for (int i = 0; i < d; ++i)

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "runner/backend/cpu/attention.h"
 #include "runner/base/half.h"
@@ -105,30 +106,91 @@ TEST_P(Attention, DenseEqualsPlainLoops) {
   EXPECT_LT(worst, 5e-6);  // largest seen 1.1e-6 (values up to 2)
 }
 
+// A scan of all rows that never evicts.
+void scan_all(const Rows& rows, ThreadPool& threads, const RopeTable& rope, DType dtype,
+              std::vector<float>& out) {
+  PagePool pool({rows.shape.head_dim, dtype, true});
+  std::vector<HeadCache> heads(rows.shape.n_kv_heads, HeadCache(&pool));
+  std::vector<ScanJob> jobs;
+  for (int h = 0; h < rows.shape.n_kv_heads; ++h) {
+    ScanJob job;
+    job.first_kv_head = h;
+    job.heads = &heads[h];
+    job.qkv = rows.qkv.data();
+    job.qkv_stride = rows.shape.row_floats();
+    job.out = out.data();
+    job.out_stride = std::size_t(rows.shape.n_heads) * rows.shape.head_dim;
+    job.n_rows = rows.n;
+    jobs.push_back(job);
+  }
+  cpu::scan(threads, rows.shape, rope, jobs);
+}
+
 TEST_P(Attention, AScanThatNeverEvictsHasTheBitsOfDenseRows) {
   const Rows rows(GetParam(), 100, 2);
   ThreadPool threads(2);
   const RopeTable rope = make_rope_table(rows.shape.head_dim, kTheta, 128);
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     const Dense dense(rows, threads, rope, dtype);
+    std::vector<float> out(dense.out.size(), 0.0F);
+    scan_all(rows, threads, rope, dtype, out);
+    EXPECT_EQ(std::memcmp(out.data(), dense.out.data(), out.size() * sizeof(float)), 0)
+        << name_of(dtype);
+  }
+}
+
+// Several blocks, in one call and in two whose border lies within a page.
+TEST_P(Attention, RowsOfSeveralBlocksHaveTheBitsOfAScan) {
+  constexpr int kRows = 300;
+  constexpr int kFirstCall = 141;
+  const Rows rows(GetParam(), kRows, 5);
+  ThreadPool threads(2);
+  const RopeTable rope = make_rope_table(rows.shape.head_dim, kTheta, kRows + 1);
+  const std::size_t out_stride = std::size_t(rows.shape.n_heads) * rows.shape.head_dim;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    const Dense dense(rows, threads, rope, dtype);
     PagePool pool({rows.shape.head_dim, dtype, true});
     std::vector<HeadCache> heads(rows.shape.n_kv_heads, HeadCache(&pool));
     std::vector<float> out(dense.out.size(), 0.0F);
-    std::vector<ScanJob> jobs;
-    for (int h = 0; h < rows.shape.n_kv_heads; ++h) {
-      ScanJob job;
-      job.first_kv_head = h;
-      job.heads = &heads[h];
-      job.qkv = rows.qkv.data();
-      job.qkv_stride = rows.shape.row_floats();
-      job.out = out.data();
-      job.out_stride = std::size_t(rows.shape.n_heads) * rows.shape.head_dim;
-      job.n_rows = rows.n;
-      jobs.push_back(job);
-    }
-    cpu::scan(threads, rows.shape, rope, jobs);
+    cpu::attend_dense(threads, rows.shape, rope,
+                      {heads.data(), rows.qkv.data(), out.data(), kFirstCall, 0, nullptr});
+    cpu::attend_dense(
+        threads, rows.shape, rope,
+        {heads.data(), rows.qkv.data() + kFirstCall * rows.shape.row_floats(),
+         out.data() + kFirstCall * out_stride, kRows - kFirstCall, kFirstCall, nullptr});
     EXPECT_EQ(std::memcmp(out.data(), dense.out.data(), out.size() * sizeof(float)), 0)
+        << name_of(dtype) << " in two calls";
+    std::fill(out.begin(), out.end(), 0.0F);
+    scan_all(rows, threads, rope, dtype, out);
+    EXPECT_EQ(std::memcmp(out.data(), dense.out.data(), out.size() * sizeof(float)), 0)
+        << name_of(dtype) << " scanned";
+  }
+}
+
+// A row must not see what comes after it, not even with weight 0.
+TEST_P(Attention, AnInfiniteValueStaysWithItsOwnAndLaterRows) {
+  constexpr int kRows = 70;
+  constexpr int kBad = 37;
+  const Rows clean(GetParam(), kRows, 6);
+  Rows bad = clean;
+  const AttentionShape& shape = bad.shape;
+  for (std::size_t i = std::size_t(shape.n_heads + shape.n_kv_heads) * shape.head_dim;
+       i < shape.row_floats(); ++i) {
+    bad.qkv[kBad * shape.row_floats() + i] = std::numeric_limits<float>::infinity();
+  }
+  ThreadPool threads(2);
+  const RopeTable rope = make_rope_table(shape.head_dim, kTheta, 128);
+  const std::size_t before = std::size_t(kBad) * shape.n_heads * shape.head_dim;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    const Dense expected(clean, threads, rope, dtype);
+    const Dense dense(bad, threads, rope, dtype);
+    EXPECT_EQ(std::memcmp(dense.out.data(), expected.out.data(), before * sizeof(float)), 0)
         << name_of(dtype);
+    EXPECT_FALSE(std::isfinite(dense.out[before]));
+    std::vector<float> out(dense.out.size(), 0.0F);
+    scan_all(bad, threads, rope, dtype, out);
+    EXPECT_EQ(std::memcmp(out.data(), expected.out.data(), before * sizeof(float)), 0)
+        << name_of(dtype) << " scanned";
   }
 }
 

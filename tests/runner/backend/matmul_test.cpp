@@ -22,7 +22,8 @@ struct Shape {
 };
 
 constexpr int kMaxRows = 512;
-constexpr int kRowCounts[] = {1, 2, 3, 5, 8, 17, 32, 64, 100, 256, 512};
+constexpr int kRowCounts[] = {1,  2,  3,   5,   7,   8,   12,  17,  32,
+                              64, 65, 100, 127, 129, 256, 257, 300, 512};
 
 std::vector<float> random_floats(std::size_t n, unsigned seed) {
   std::mt19937 generator(seed);
