@@ -23,20 +23,21 @@ void MeteredBackend::meter(std::string_view stage, int n_out, int n_in, const Ca
   const auto start = std::chrono::steady_clock::now();
   call();
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  const StageWork done = work();
+  if (done.bytes == 0) return;  // an empty call is no stage
   StageCounter& c = counter(stage, n_out, n_in);
   ++c.calls;
   c.seconds += time.count();
-  c.work += work();
+  c.work += done;
 }
 
-std::unique_ptr<PackedMatrix> MeteredBackend::pack(const ReadRows& rows, int n_out,
-                                                   int n_in, DType dtype) {
+std::unique_ptr<PackedMatrix> MeteredBackend::pack(const ReadRows& rows, int n_out, int n_in,
+                                                   DType dtype) {
   return inner_.pack(rows, n_out, n_in, dtype);
 }
 
-std::unique_ptr<EmbeddingTable> MeteredBackend::pack_embedding(const ReadRows& rows,
-                                                               int n_vocab, int d_model,
-                                                               DType dtype) {
+std::unique_ptr<EmbeddingTable> MeteredBackend::pack_embedding(const ReadRows& rows, int n_vocab,
+                                                               int d_model, DType dtype) {
   return inner_.pack_embedding(rows, n_vocab, d_model, dtype);
 }
 

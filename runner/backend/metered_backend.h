@@ -36,8 +36,8 @@ class MeteredBackend final : public Backend {
 
   std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,
                                      DType dtype) override;
-  std::unique_ptr<EmbeddingTable> pack_embedding(const ReadRows& rows, int n_vocab,
-                                                 int d_model, DType dtype) override;
+  std::unique_ptr<EmbeddingTable> pack_embedding(const ReadRows& rows, int n_vocab, int d_model,
+                                                 DType dtype) override;
 
   void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
              std::span<float> out) override;
@@ -60,7 +60,8 @@ class MeteredBackend final : public Backend {
             std::span<const ScanJob> jobs) override;
 
  private:
-  // Runs and times `call`, adds what work() says after it. A new method of Backend is one of these.
+  // Runs and times `call`, adds what work() says after it (nothing: the call is not counted). A new
+  // method of Backend is one of these.
   template <typename Call, typename Work>
   void meter(std::string_view stage, int n_out, int n_in, const Call& call, const Work& work);
   StageCounter& counter(std::string_view stage, int n_out, int n_in);

@@ -41,6 +41,11 @@ TEST_F(StageWorkTest, ElementwiseStages) {
   expect_work(swiglu_work(2, 8), 5 * 16, 3 * 16 * 4);
   expect_work(add_work(16), 16, 3 * 16 * 4);
   expect_work(log_sum_exp_work(2 * 8, 2), 3 * 16, 16 * 4 + 2 * 8);
+  const std::array<float, 8> logits{};
+  LogitPair pair;
+  pair.full = logits;
+  const std::array<LogitPair, 3> pairs{pair, pair, pair};
+  expect_work(compare_logits_work(pairs), 3 * 7 * 8, 3 * 2 * 8 * 4);
 }
 
 TEST_F(StageWorkTest, DenseRowsAreCausalAndReadEachTokenOnce) {
