@@ -41,6 +41,7 @@ struct TextWindow {
   std::string key;
   std::string cluster_key;
   std::vector<std::int32_t> ids;
+  int first_scored = 1;  // tokens before it are context only
   std::string input_sha256;
 };
 

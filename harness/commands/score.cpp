@@ -6,16 +6,20 @@
 #include <iostream>
 #include <limits>
 
+#include "datasets/text/text_windows.h"
 #include "harness/commands/input.h"
 #include "harness/commands/ledger_report.h"
 #include "harness/commands/score_run.h"
+#include "harness/plan/stop_signals.h"
 #include "harness/report/json.h"
+#include "harness/report/progress.h"
 #include "harness/report/table.h"
 #include "runner/base/error.h"
 
 namespace kvscope {
 namespace {
 
+constexpr const char* kLlamaCpp = "llama.cpp";
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
 struct ScoreOptions {
@@ -27,6 +31,7 @@ struct ScoreOptions {
   std::string prefill;
   std::optional<int> context;
   std::optional<int> limit;
+  std::string convention = "all";
   int top = 0;
   bool residents = false;
   std::string probe = "off";
@@ -40,6 +45,12 @@ ScoreRun plan_of(const ScoreOptions& options) {
   }
   if (options.limit && !options.context)
     throw UsageError("--limit counts windows: add --context N");
+  const bool llama_cpp = options.convention == kLlamaCpp;
+  if (llama_cpp && (options.text_file.empty() || !options.context || *options.context < 4)) {
+    throw UsageError(
+        "--convention llama.cpp cuts a text itself: add --text FILE and --context N, "
+        "at least 4");
+  }
   if (options.probe != "off" && options.probe != "all") {
     throw UsageError("--probe " + options.probe + ": the levels of this build are off and all");
   }
@@ -62,6 +73,7 @@ ScoreRun plan_of(const ScoreOptions& options) {
   run.want_residents = options.residents;
   run.probe = options.probe == "all";
   run.token_major = options.token_major;
+  if (llama_cpp) run.first_scored = llama_cpp_first_scored(*options.context);
   return run;
 }
 
@@ -71,7 +83,9 @@ std::vector<std::int32_t> read_ids(const ScoreOptions& options, const Tokenizer&
     check_ids(ids, tokenizer.n_vocab(), options.ids_file);
     return ids;
   }
-  return tokenizer.encode(read_exact_text(options.text_file), SpecialTokens::kParse);
+  const std::string text = read_exact_text(options.text_file);
+  if (options.convention == kLlamaCpp) return llama_cpp_tokens(text, *options.context, tokenizer);
+  return tokenizer.encode(text, SpecialTokens::kParse);
 }
 
 // Consecutive, not overlapping; an incomplete last one is dropped. Without --context everything is
@@ -172,6 +186,7 @@ void print_json(const ScoreOptions& options, const ScoreRun& run, const ModelCon
   if (options.residents)
     out["resident_positions"] = residents_json(scored.back().arm, config.n_kv_heads);
   if (options.context) {
+    out["convention"] = options.convention;
     out["windows"] = std::move(window_rows);
     out["perplexity"] = json_number(std::exp(totals.mean_nll_nats()));
   }
@@ -205,7 +220,13 @@ void print_table(const ScoreRun& run, std::span<const ScoredIds> scored, const T
   std::cout << table.text();
 }
 
+ExitCode stopped(const StopSignals& signals, std::size_t done, std::size_t windows) {
+  std::fprintf(stderr, "Stopped with %zu of %zu windows scored; nothing is kept.\n", done, windows);
+  return signals.exit_code().value_or(ExitCode::kTryAgain);
+}
+
 ExitCode run_score(const ScoreOptions& options) {
+  const StopSignals signals;  // first: loading takes long enough to be interrupted
   const ScoreRun run = plan_of(options);
   const OpenedModel opened = open_model(options.model);
   const std::vector<std::int32_t> ids = read_ids(options, *opened.tokenizer);
@@ -215,10 +236,26 @@ ExitCode run_score(const ScoreOptions& options) {
   }
   std::vector<ScoredIds> scored;
   Totals totals;
+  std::optional<Progress> progress;
+  const auto advanced = [&](int n_tokens) {
+    // Not before the engine accepted the request: a refusal is one line.
+    if (!progress) {
+      const auto total = std::int64_t(windows.size() * windows.front().size());
+      progress.emplace("score", total, "tokens");
+    }
+    progress->advance(n_tokens);
+  };
   for (const auto window : windows) {
-    scored.push_back(score_ids(*opened.engine, run, window));
+    auto one = score_ids(
+        *opened.engine, run, window, [&] { return signals.requested(); }, advanced);
+    if (!one) {
+      progress.reset();
+      return stopped(signals, scored.size(), windows.size());
+    }
+    scored.push_back(std::move(*one));
     totals.add(scored.back());
   }
+  progress.reset();  // its last line comes before the results
   if (options.json) {
     print_json(options, run, opened.model->config, windows, scored, totals);
   } else {
@@ -248,6 +285,12 @@ void add_score_command(CLI::App& app, CommandContext& context) {
   command->add_option("--limit", options->limit, "Only the first W windows")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   command
+      ->add_option("--convention", options->convention,
+                   "What counts of a window: all tokens but its first, or, as llama-perplexity "
+                   "does, those after the first half and one (special tokens as text)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"all", kLlamaCpp}));
+  command
       ->add_option("--top", options->top, "Print the N most likely next tokens of every position")
       ->check(CLI::Range(0, 1000));
   command->add_flag("--residents", options->residents, "Print the positions that stay");
@@ -261,6 +304,7 @@ void add_score_command(CLI::App& app, CommandContext& context) {
       "Examples:\n"
       "  kvscope score --text book.txt --policy streaming_llm:sinks=4 --budget-tokens 256 "
       "--context 1024 --limit 4\n"
+      "  kvscope score --text wiki.test.raw --policy full --context 2048 --convention llama.cpp\n"
       "  kvscope score --ids ids.json --policy snapkv --budget 0.2 --prompt-tokens 900 --probe all "
       "--json");
   set_action(*command, context, [options] { return run_score(*options); });

@@ -10,7 +10,9 @@
 
 namespace kvscope {
 
-ScoredIds score_ids(Engine& engine, const ScoreRun& run, std::span<const std::int32_t> ids) {
+std::optional<ScoredIds> score_ids(Engine& engine, const ScoreRun& run,
+                                   std::span<const std::int32_t> ids, const StopRequested& stop,
+                                   const std::function<void(int)>& advanced) {
   const int length = int(ids.size());
   if (length < 1) throw DataError("score: the text has no tokens");
   const bool in_stream = !run.prompt_tokens;
@@ -47,15 +49,18 @@ ScoredIds score_ids(Engine& engine, const ScoreRun& run, std::span<const std::in
   request.want_residents = run.want_residents;
   request.compare_full = run.probe;
   request.token_major = run.token_major;
-  auto results = engine.score(request, std::span(&arm, 1));
+  request.first_scored = run.first_scored;
+  request.advanced = advanced;
+  auto results = engine.score(request, std::span(&arm, 1), stop);
+  if (!results) return std::nullopt;
 
   ScoredIds scored;
-  scored.arm = std::move(results.value().at(0));
+  scored.arm = std::move(results->at(0));
   if (!scored.arm.error.empty()) {
     throw std::runtime_error(run.spec.canonical + ": " + scored.arm.error);
   }
   for (const double nll : scored.arm.nll_nats) {
-    if (std::isnan(nll)) continue;  // not scored: always the first token
+    if (std::isnan(nll)) continue;  // not scored: the first token, or context only
     scored.sum_nll_nats += nll;
     ++scored.n_scored;
   }

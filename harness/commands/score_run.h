@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,6 +21,7 @@ struct ScoreRun {
   bool want_residents = false;
   bool probe = false;
   bool token_major = false;
+  int first_scored = 1;  // tokens before it are context only
 };
 
 struct ScoredIds {
@@ -34,8 +36,12 @@ struct ScoredIds {
   std::int64_t n_compared = 0;
 };
 
-// Throws UsageError: a prompt-end policy without a prompt, a prompt longer than the ids, parameters
-// that do not fit the budget.
-ScoredIds score_ids(Engine& engine, const ScoreRun& run, std::span<const std::int32_t> ids);
+// Nothing if `stop` ended it. advanced: called with 0 when the request was accepted, then with
+// every number of tokens that are done. Throws UsageError: a prompt-end policy without a prompt, a
+// prompt longer than the ids, parameters that do not fit the budget.
+std::optional<ScoredIds> score_ids(Engine& engine, const ScoreRun& run,
+                                   std::span<const std::int32_t> ids,
+                                   const StopRequested& stop = {},
+                                   const std::function<void(int)>& advanced = {});
 
 }  // namespace kvscope

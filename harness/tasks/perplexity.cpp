@@ -25,6 +25,11 @@ constexpr TaskKey kKeys[] = {
      .least = 4,
      .most = 1e6,
      .help = "tokens of a window; default --context"},
+    {.name = "convention",
+     .fallback = "second_half",
+     .kind = TaskValue::kWord,
+     .words = "second_half|llama.cpp",
+     .help = "what is scored of a window of n: tokens n/2 to n-1, or as llama-perplexity does"},
 };
 
 // Arms that differ only in how a prompt is prefilled do the same here: in stream there is no
@@ -109,7 +114,7 @@ class PerplexityTask final : public Task {
     ScoreRequest request;
     request.tokens = window.ids;
     request.prompt_tokens = half;
-    request.first_scored = half;
+    request.first_scored = window.first_scored;
     request.compare_full = !beyond;
     const auto start = std::chrono::steady_clock::now();
     const auto results = run.engine.score(request, arms, run.stop);
@@ -172,8 +177,10 @@ std::unique_ptr<Task> make_perplexity(const TaskSpec& spec, const TaskFiles& fil
         "three books");
   }
   const int context = spec.was_written("context") ? spec.integer("context") : files.context;
+  const auto convention = spec.word("convention") == "llama.cpp" ? WindowConvention::kLlamaCpp
+                                                                 : WindowConvention::kSecondHalf;
   return std::make_unique<PerplexityTask>(
-      load_text_windows(files.text, context, spec.integer("windows"), tokenizer));
+      load_text_windows(files.text, context, spec.integer("windows"), tokenizer, convention));
 }
 
 }  // namespace

@@ -72,6 +72,34 @@ TEST(TextWindows, start_with_bos_where_the_model_wants_one) {
   EXPECT_EQ(tokenizer.decode(data.windows[1].ids), "<s>def");
 }
 
+TEST(TextWindows, of_llama_perplexity_score_one_token_less_and_are_another_data_set) {
+  const TempFolder folder;
+  const FakeTokenizer tokenizer;
+  const auto file = folder.write("abc.txt", "abcdefghijk");
+  const Dataset ours = load_text_windows(file, 4, 0, tokenizer);
+  const Dataset theirs = load_text_windows(file, 4, 0, tokenizer, WindowConvention::kLlamaCpp);
+  ASSERT_EQ(theirs.windows.size(), 2U);
+  EXPECT_EQ(tokenizer.decode(theirs.windows[1].ids), "efgh");
+  EXPECT_EQ(ours.windows[0].first_scored, 2);
+  EXPECT_EQ(theirs.windows[0].first_scored, 3);  // n/2 + 1: n - 1 - n/2 = 1 prediction
+  EXPECT_EQ(theirs.version, "1 context=4 convention=llama.cpp");
+  EXPECT_NE(theirs.key(), ours.key());
+  const Dataset odd = load_text_windows(file, 5, 0, tokenizer, WindowConvention::kLlamaCpp);
+  EXPECT_EQ(odd.windows[0].first_scored, 3);  // 5 - 1 - 2 = 2 predictions
+}
+
+TEST(TextWindows, of_llama_perplexity_lose_their_first_token_to_bos) {
+  const TempFolder folder;
+  const FakeTokenizer tokenizer("", false, true);
+  const auto file = folder.write("a.txt", "abcdefghijk");
+  const Dataset data = load_text_windows(file, 4, 0, tokenizer, WindowConvention::kLlamaCpp);
+  ASSERT_EQ(data.windows.size(), 3U);  // <s> and eleven bytes
+  EXPECT_EQ(tokenizer.decode(data.windows[0].ids), "<s>abc");
+  EXPECT_EQ(tokenizer.decode(data.windows[1].ids), "<s>efg");  // without d
+  EXPECT_EQ(tokenizer.decode(data.windows[2].ids), "<s>ijk");
+  EXPECT_EQ(tokenizer.decode(llama_cpp_tokens("abcdefgh", 4, tokenizer)), "<s>abc<s>efg<s>");
+}
+
 TEST(TextWindows, are_clustered_in_at_most_32_blocks_of_neighbours) {
   const TempFolder folder;
   const FakeTokenizer tokenizer;

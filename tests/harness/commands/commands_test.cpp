@@ -124,6 +124,61 @@ TEST_F(Commands, ScoreCutsATextIntoWindows) {
   EXPECT_NEAR(score["perplexity"].get<double>(), std::exp(sum / 30), 1e-9);
 }
 
+TEST_F(Commands, ScoreCountsTheSecondHalvesLikeLlamaPerplexity) {
+  write_model();
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += char('a' + i * i % 26);
+  write("a.txt", text);
+  const std::string score =
+      "score --text a.txt --model tiny.gguf --policy full --context 16 --limit 2 --json ";
+  const json all = json::parse(kvscope(score).out);
+  const json half = json::parse(kvscope(score + "--convention llama.cpp").out);
+  EXPECT_EQ(all["convention"], "all");
+  EXPECT_EQ(half["convention"], "llama.cpp");
+  EXPECT_EQ(half["token_ids"], all["token_ids"]);
+  EXPECT_EQ(half["windows"][1]["tokens"], 7);  // 16 - 1 - 16 / 2
+  double sum = 0;
+  for (int w : {0, 1}) {
+    for (int t = 0; t < 16; ++t) {
+      const auto& nll = half["nll_nats"][16 * w + t];
+      if (t < 9) {
+        EXPECT_TRUE(nll.is_null()) << t;
+      } else {
+        EXPECT_EQ(nll, all["nll_nats"][16 * w + t]) << t;
+        sum += nll.get<double>();
+      }
+    }
+  }
+  EXPECT_NEAR(half["perplexity"].get<double>(), std::exp(sum / 14), 1e-9);  // order of the sum
+}
+
+TEST_F(Commands, ScoreShowsItsProgressOnStderrOnly) {
+  write_model();
+  write("ids.json", "[10, 11, 12, 13, 14, 15, 16, 17]");
+  const Finished score =
+      kvscope("score --ids ids.json --model tiny.gguf --policy full --context 4 --json");
+  EXPECT_EQ(score.status, 0);
+  EXPECT_TRUE(json::parse(score.out).is_object());
+  EXPECT_TRUE(score.err.starts_with("score: 0/8 tokens\n")) << score.err;
+  EXPECT_NE(score.err.find("score: 8/8 tokens in "), std::string::npos) << score.err;
+}
+
+TEST_F(Commands, ScoreStopsCleanlyOnASignal) {
+  write_model();
+  write("long.txt", std::string(3'000'000, 'a'));
+  for (const auto& [signal, status] : {std::pair("TERM", 75), std::pair("INT", 130)}) {
+    // The first line of progress says that the signal has a handler.
+    const Finished score = shell(
+        "\"$KVSCOPE\" score --text long.txt --model tiny.gguf --policy full --context 64 2>err & "
+        "pid=$!; until grep -q 'score: 0/' err; do sleep 0.01; done; kill -" +
+        std::string(signal) + " $pid; wait $pid; status=$?; cat err >&2; (exit $status)");
+    EXPECT_EQ(score.status, status) << score.err;
+    EXPECT_EQ(score.out, "");
+    EXPECT_NE(score.err.find(" windows scored; nothing is kept.\n"), std::string::npos)
+        << score.err;
+  }
+}
+
 TEST_F(Commands, ScoreCutsAtThePromptsEnd) {
   write_model();
   std::string ids = "[10";

@@ -16,6 +16,13 @@ TEST_F(Refusals, CommandLine) {
   expect_refused("score --policy full --text a.txt --ids b.json", 64, "one of");
   expect_refused("score --policy h2o --budget 0.2 --budget-tokens 9 --text a.txt", 64, "--budget");
   expect_refused("score --policy full --text a.txt --limit 2", 64, "--context");
+  expect_refused("score --policy full --text a.txt --convention llama.cpp", 64, "--context");
+  expect_refused("score --policy full --ids a.json --context 8 --convention llama.cpp", 64,
+                 "--text");
+  expect_refused("score --policy full --text a.txt --context 3 --convention llama.cpp", 64,
+                 "at least 4");
+  expect_refused("score --policy full --text a.txt --context 8 --convention hf", 64,
+                 "--convention");
   expect_refused("score --policy full --text a.txt --threads 5000", 64, "--threads");
   expect_refused("score --policy full --text a.txt --dtype q4", 64, "--dtype");
   expect_refused("tokenize", 64, "one of");
