@@ -27,16 +27,17 @@ double time_arms(Engine& engine, const SweepBenchOptions& options, const Dataset
     for (const Sample& sample : data.samples) {
       GenerateRequest request;
       request.prompt = sample.prompt_ids;
-      // Three rows an arm as in a sweep, with the restated fact fed first; or the free answer alone,
-      // `answer` decoding steps. Nothing stops early, so that every arm does the same work.
+      // Three rows an arm as in a sweep, with the restated fact fed first; or the free answer
+      // alone, `answer` decoding steps. Nothing stops early, so that every arm does the same work.
       if (options.rows == 3) {
         request.prefix = sample.prefix_ids;
         request.gold = sample.gold_ids;
         request.forced = true;
       }
       request.max_new_tokens = options.answer;
+      // Without a prefix the engine feeds the prompt's last token after the selection.
+      const int length = int(request.prompt.size()) - (request.prefix.empty() ? 1 : 0);
       for (const ArmPlan& arm : arms) {
-        const int length = int(sample.prompt_ids.size());
         request.arms.push_back({fit_policy(arm.policy, {arm.budget, length, false}), nullptr});
       }
       const auto results = engine.generate(std::span(&request, 1));

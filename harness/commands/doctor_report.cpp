@@ -37,6 +37,14 @@ void append_phase(std::string& out, const DoctorReport& report, const ProfilePha
   out += table.text();
 }
 
+// What the stage multiplies: weights, keys and values, or activations.
+DType factor_type(const Model& model, const StageCounter& counter) {
+  if (counter.n_out > 0) return model.dtype;
+  const std::string_view s = counter.stage;
+  const bool is_attention = s == "attend_dense" || s == "scan" || s == "column_weights";
+  return is_attention ? model.kv_dtype : DType::kF32;
+}
+
 Json stage_json(const DoctorReport& report, const StageCounter& counter) {
   const StageFigures f = stage_figures(*report.model, report.limits, counter);
   return {{"stage", f.name},
@@ -66,11 +74,10 @@ Json phase_json(const DoctorReport& report, const ProfilePhase& phase) {
 
 StageFigures stage_figures(const Model& model, const cpu::MachineLimits& limits,
                            const StageCounter& counter) {
-  // Attention and everything else computes in f32 whatever the weights are.
-  const bool is_bf16 = counter.n_out > 0 && model.dtype == DType::kBF16;
   const double compute_limit =
-      is_bf16 ? limits.bf16_flops_per_second.value_or(limits.f32_flops_per_second)
-              : limits.f32_flops_per_second;
+      factor_type(model, counter) == DType::kBF16
+          ? limits.bf16_flops_per_second.value_or(limits.f32_flops_per_second)
+          : limits.f32_flops_per_second;
   StageFigures f;
   f.name = stage_name(model, counter);
   f.counter = counter;
