@@ -10,7 +10,8 @@ namespace kvscope {
 
 namespace {
 
-constexpr int kRowsAtOnce = 64;  // 12.6 MB of logits for a vocabulary of 49,152
+// 12.6 MB of logits for a vocabulary of 49,152; 128 and 256 rows were not faster.
+constexpr int kRowsAtOnce = 64;
 
 void prepare(ScoreArmResult& result, const ScoreRequest& request) {
   const std::size_t n = request.tokens.size();
