@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@
 #include "runner/engine/logit_divergence.h"
 #include "runner/engine/probe_sink.h"
 #include "runner/policies/policy.h"
+#include "runner/policies/policy_state.h"
+#include "runner/policies/prompt_layer.h"
 
 namespace kvscope {
 
@@ -59,6 +62,7 @@ struct RopeTable {
   std::vector<float> sin;          // [n_positions][head_dim / 2]
   std::vector<float> cos_by_pair;  // the same as [head_dim / 2][n_positions], for keys side by side
   std::vector<float> sin_by_pair;
+  std::vector<float> inverse_frequency = {};  // [head_dim / 2]
 };
 
 // Causal attention of consecutive rows over everything before them; keys and values of the rows are
@@ -95,13 +99,14 @@ struct ScanJob {
   float* out = nullptr;  // row r at out + r * out_stride: [n_heads * head_dim] of the whole layer
   std::size_t out_stride = 0;
   int n_rows = 0;
-  int rows_before = 0;  // rows of the same stretch that earlier jobs advanced …
-  int rows_after = 0;   // … and later ones will: `chunk` counts over the whole stretch
+  int rows_before = 0;     // rows of the same stretch that earlier jobs advanced …
+  int rows_after = 0;      // … and later ones will: `chunk` counts over the whole stretch
   int first_position = 0;  // row r has original position first_position + r
   PositionMode positions = PositionMode::kAbsolute;
-  ScanRule rule;                // rule.evicts() false: grow
-  PolicyState* host = nullptr;  // if set: this code decides instead of `rule`
-  int chunk = 1;                // evict after every `chunk` rows of the stretch (and its last)
+  ScanRule rule;                 // rule.evicts() false: grow
+  PolicyState* host = nullptr;   // if set: this code decides instead of `rule`
+  std::optional<ReadRule> read;  // attend to the chosen pages only; nothing is evicted then
+  int chunk = 1;                 // evict after every `chunk` rows of the stretch (and its last)
   ProbeSink* probe = nullptr;
   StepSlots* steps = nullptr;  // optional [n_kv_heads][n_rows]
 };
@@ -123,6 +128,17 @@ struct ColumnWeightsJob {
   int n_rows = 0;
   PromptNeed need;
   float* out = nullptr;  // [n_heads][n_rows]
+};
+
+// Probabilities of a few dense rows, as ColumnWeightsJob's.
+struct AttentionRowsJob {
+  const HeadCache* heads = nullptr;  // [n_kv_heads], slots = positions 0 …
+  const float* qkv = nullptr;        // [n_prompt][row_floats]
+  const float* lse = nullptr;        // [n_heads][n_prompt]
+  int n_prompt = 0;
+  int first_row = 0;
+  int n_rows = 0;
+  float* out = nullptr;  // [n_rows][n_heads][n_prompt]; row u writes u + 1 columns
 };
 
 // Appends chosen rows of a dense prompt to an arm's cache.
@@ -161,14 +177,15 @@ class Backend {
   // Of each row of logits [rows][n_vocab]: log-sum-exp in double.
   virtual void log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) = 0;
   // KL and top-1 agreement of each pair (logit_divergence.h).
-  virtual void compare_logits(std::span<const LogitPair> pairs,
-                              std::span<LogitComparison> out) = 0;
+  virtual void compare_logits(std::span<const LogitPair> pairs, std::span<LogitComparison> out) = 0;
 
   // Attention. `rope` covers every position and rank used.
   virtual void attend_dense(const AttentionShape& shape, const RopeTable& rope,
                             const DenseJob& job) = 0;
   virtual void column_weights(const AttentionShape& shape, const RopeTable& rope,
                               const ColumnWeightsJob& job) = 0;
+  virtual void attention_rows(const AttentionShape& shape, const RopeTable& rope,
+                              const AttentionRowsJob& job) = 0;
   virtual void gather(const AttentionShape& shape, const RopeTable& rope,
                       std::span<const GatherJob> jobs) = 0;
   virtual void scan(const AttentionShape& shape, const RopeTable& rope,

@@ -102,6 +102,13 @@ void MeteredBackend::column_weights(const AttentionShape& shape, const RopeTable
       [&] { return column_weights_work(shape, job); });
 }
 
+void MeteredBackend::attention_rows(const AttentionShape& shape, const RopeTable& rope,
+                                    const AttentionRowsJob& job) {
+  meter(
+      "attention_rows", 0, 0, [&] { inner_.attention_rows(shape, rope, job); },
+      [&] { return attention_rows_work(shape, job); });
+}
+
 void MeteredBackend::gather(const AttentionShape& shape, const RopeTable& rope,
                             std::span<const GatherJob> jobs) {
   meter(

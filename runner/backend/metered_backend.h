@@ -12,7 +12,7 @@
 namespace kvscope {
 
 // "embed", "matmul", "elementwise" (rms_norm, swiglu, add), "attend_dense", "scan",
-// "column_weights", "gather", "log_sum_exp", "compare_logits".
+// "column_weights", "attention_rows", "gather", "log_sum_exp", "compare_logits".
 struct StageCounter {
   std::string_view stage;
   int n_out = 0;  // matmul: one counter a shape [n_out][n_in]; 0 elsewhere
@@ -54,6 +54,8 @@ class MeteredBackend final : public Backend {
                     const DenseJob& job) override;
   void column_weights(const AttentionShape& shape, const RopeTable& rope,
                       const ColumnWeightsJob& job) override;
+  void attention_rows(const AttentionShape& shape, const RopeTable& rope,
+                      const AttentionRowsJob& job) override;
   void gather(const AttentionShape& shape, const RopeTable& rope,
               std::span<const GatherJob> jobs) override;
   void scan(const AttentionShape& shape, const RopeTable& rope,

@@ -93,6 +93,14 @@ StageWork column_weights_work(const AttentionShape& shape, const ColumnWeightsJo
               kFloat * shape.n_heads * (rows * (shape.head_dim + 1.0) + job.n_rows)};
 }
 
+StageWork attention_rows_work(const AttentionShape& shape, const AttentionRowsJob& job) {
+  const double visible = causal_slots(job.first_row, job.n_rows);
+  const double key_bytes = double(job.heads[0].pool().shape().key_bytes()) / kPageSlots;
+  return {2.0 * shape.head_dim * shape.n_heads * visible,
+          key_bytes * shape.n_kv_heads * (job.first_row + job.n_rows) +
+              kFloat * shape.n_heads * (job.n_rows * (shape.head_dim + 1.0) + visible)};
+}
+
 StageWork gather_work(const AttentionShape& shape, const GatherJob& job) {
   const double kept = double(job.keep.size());
   StageWork work;

@@ -38,6 +38,7 @@ StageWork dense_work(const AttentionShape& shape, const DenseJob& job, int slots
 StageWork scan_work(const AttentionShape& shape, const ScanJob& job, int slots_before);
 // 2 · head_dim FLOPs a query head and visible slot of the rows that are wanted; keys only.
 StageWork column_weights_work(const AttentionShape& shape, const ColumnWeightsJob& job);
+StageWork attention_rows_work(const AttentionShape& shape, const AttentionRowsJob& job);
 StageWork gather_work(const AttentionShape& shape, const GatherJob& job);  // a copy: no FLOPs
 
 }  // namespace kvscope

@@ -8,10 +8,7 @@ std::int64_t slot_metadata_bytes(const ScanRule& rule, PositionMode positions, b
   std::int64_t bytes = sizeof(std::int32_t);                                // position
   if (positions != PositionMode::kAbsolute) bytes += sizeof(std::int32_t);  // rank
   if (!rule.evicts() || !first_of_unit) return bytes;
-  if (rule.statistic != ScanRule::Statistic::kNone) bytes += sizeof(float);
-  if (rule.statistic == ScanRule::Statistic::kMean) bytes += sizeof(std::uint32_t);
-  if (rule.victim == ScanRule::Victim::kPriority) bytes += sizeof(std::uint64_t);
-  return bytes;
+  return bytes + slot_state_bytes(rule);
 }
 
 KvBytes Account::bytes_of(std::int64_t slots, std::int64_t pages,

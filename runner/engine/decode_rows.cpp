@@ -66,8 +66,9 @@ class Decoder {
     std::vector<StepRow> batch;
     for (Row& row : rows_) {
       DecodeArm& arm = row.sample->arms[row.arm];
+      // How long the answer gets is not known: no row is the last.
       StepRow step{&row.sequence, arm.how, row.token, row.sample->prompt_tokens + row.fed,
-                   nullptr,       0};
+                   nullptr,       0,       row.fed,   1};
       if (row.roles[kFree]) {
         step.account = &arm.account;
         step.account_row = arm.account_rows + std::size_t(row.fed);

@@ -25,7 +25,7 @@ void check(const GenerateRequest& request) {
         "selection");
   }
   if (request.max_new_tokens < 1) throw UsageError("--max-new-tokens must be at least 1");
-  if (request.forced && !request.arms[0].policy->never_evicts()) {
+  if (request.forced && !request.arms[0].policy->is_dense()) {
     throw UsageError("forced rows follow the full cache's answer: the first arm must be full");
   }
 }

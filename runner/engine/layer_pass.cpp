@@ -9,17 +9,20 @@ namespace {
 // Ghost keys keep their original positions; an arm whose own positions shift has no full attention
 // to compare with.
 ProbeSink* usable_probe(const Policy& policy, ProbeSink* probe) {
-  return policy.positions() == PositionMode::kAbsolute && !policy.never_evicts() ? probe : nullptr;
+  const bool defined = policy.positions() == PositionMode::kAbsolute && !policy.never_evicts() &&
+                       !policy.read_rule();
+  return defined ? probe : nullptr;
 }
 
 RowRule row_rule(const Policy& policy, std::optional<ScanRule> rule, ProbeSink* probe, int chunk) {
-  return {rule.value_or(ScanRule{}), policy.positions(), chunk, usable_probe(policy, probe)};
+  return {rule.value_or(ScanRule{}), policy.positions(), chunk, usable_probe(policy, probe),
+          policy.read_rule()};
 }
 
 }  // namespace
 
 RowRule after_rule(const Policy& policy, ProbeSink* probe) {
-  return row_rule(policy, policy.scan_rule(), probe, 1);
+  return row_rule(policy, policy.scan_rule(), probe, policy.every());
 }
 
 Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* probe) {
@@ -29,7 +32,12 @@ Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* 
   sequence.heads.assign(n, HeadCache(&context.pages));
   if (usable_probe(policy, probe) != nullptr)
     sequence.ghosts.assign(n, HeadCache(&context.ghost_pages));
-  if (context.host_rules && policy.scan_rule()) sequence.host.resize(n);
+  sequence.budget_tokens.assign(n, 0);
+  const auto runs_as_host = [&](const std::optional<ScanRule>& rule) {
+    return rule && (context.host_rules || rule->statistic == ScanRule::Statistic::kHost);
+  };
+  if (runs_as_host(policy.scan_rule()) || runs_as_host(policy.streaming_rule()))
+    sequence.host.resize(n);
   return sequence;
 }
 
@@ -39,7 +47,7 @@ int flat_chunk_tokens(std::span<const PassArm> arms) {
   for (const PassArm& arm : arms) {
     const Policy& policy = *arm.policy;
     const bool dense =
-        policy.never_evicts() || (!arm.in_stream && policy.prefill() != PrefillMode::kStreaming);
+        policy.is_dense() || (!arm.in_stream && policy.prefill() != PrefillMode::kStreaming);
     if (dense || usable_probe(policy, arm.probe) != nullptr) return 0;
   }
   return std::max(kLeastTokens, kRows / std::max(1, int(arms.size())));
@@ -53,7 +61,8 @@ LayerPass::LayerPass(EngineContext& context, Forward& forward, const PassRequest
       arms_(arms.begin(), arms.end()),
       shape_(context.model.attention_shape()),
       n_layers_(context.model.config.n_layers),
-      n_tokens_(int(request.tokens.size())) {
+      n_tokens_(int(request.tokens.size())),
+      cascades_(arms.size()) {
   plan_arms();
   if (dense_rows_ > 0) {
     dense_.heads.assign(std::size_t(n_layers_) * shape_.n_kv_heads, HeadCache(&context.pages));
@@ -69,7 +78,7 @@ void LayerPass::plan_arms() {
     rows.after = after_rule(policy, arm.probe);
     PassResult result;
     result.account = Account(context_.model.page_shape());
-    if (policy.never_evicts()) {
+    if (policy.is_dense()) {
       rows.kind = Kind::kDense;
       dense_rows_ = n_tokens_;
       result.is_dense = true;
@@ -79,6 +88,7 @@ void LayerPass::plan_arms() {
     } else if (policy.prefill() == PrefillMode::kStreaming) {
       rows.kind = Kind::kStreamed;
       rows.prompt = row_rule(policy, policy.streaming_rule(), arm.probe, policy.chunk());
+      rows.prompt.streaming = true;
       result.mode = PrefillMode::kStreaming;
       result.prefill_rows = prompt;
     } else {
@@ -183,18 +193,21 @@ void LayerPass::run_dense(int layer) {
     PromptStatistics statistics(context_.backend, shape_, context_.rope, heads, qkv_row(0),
                                 lse.data(), prompt);
     std::vector<CutJob> cuts;  // together, so that all arms' heads share the threads
-    for (const std::size_t i : cutting)
+    for (const std::size_t i : cutting) {
       cuts.push_back(
           {arms_[i].policy, &results_[i].sequence, rows_[i].after, rows_[i].after.probe});
+      if (layer == 0) cascades_[i] = arms_[i].policy->make_cascade();
+      cuts.back().cascade = cascades_[i].get();
+    }
     if (!cuts.empty()) {
       cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv_row(0),
                  statistics, cuts);
     }
     for (std::size_t k = 0; k < cutting.size(); ++k) {
       PassResult& result = results_[cutting[k]];
-      result.account.prompt_layer(
-          prompt, shape_.n_kv_heads, cuts[k].policy->prefill() == PrefillMode::kTwoPass,
-          &result.sequence.heads[std::size_t(layer) * shape_.n_kv_heads]);
+      result.account.prompt_layer(prompt, shape_.n_kv_heads,
+                                  cuts[k].policy->prefill() == PrefillMode::kTwoPass,
+                                  &result.sequence.heads[std::size_t(layer) * shape_.n_kv_heads]);
       result.seconds += cuts[k].seconds;
     }
   }
@@ -228,16 +241,10 @@ void LayerPass::start_stretch(std::size_t arm, int layer, bool prompt_phase) {
   const RowRule& how = prompt_phase ? rows.prompt : rows.after;
   Sequence& sequence = results_[arm].sequence;
   const bool begins = prompt_phase || rows.kind == Kind::kInStream;
-  if (begins && !sequence.host.empty()) {
-    for (int h = 0; h < shape_.n_kv_heads; ++h) {
-      sequence.host[std::size_t(layer) * shape_.n_kv_heads + h] =
-          arms_[arm].policy->make_state({layer, h}, {});
-      if (how.rule.scope == ScanRule::Scope::kLayer) break;
-    }
-  }
   const bool rule_changes =
       rows.kind == Kind::kStreamed && !prompt_phase && !(rows.prompt.rule == rows.after.rule);
-  if (begins || rule_changes) start_rule(sequence, layer, shape_, how, {});
+  if (begins || rule_changes)
+    start_unit_states(sequence, layer, n_layers_, shape_, *arms_[arm].policy, how, {});
 }
 
 void LayerPass::run_scan_phase(int layer, bool prompt_phase) {

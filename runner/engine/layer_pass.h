@@ -150,9 +150,10 @@ class LayerPass {
   std::vector<Rows> rows_;           // [arms]
   std::vector<PassResult> results_;  // [arms]
   Sequence dense_;
-  std::span<float> x_;          // [total_rows][d_model]
-  std::span<float> qkv_;        // [total_rows][row_floats]
-  std::span<float> attention_;  // [total_rows][n_heads * head_dim]
+  std::vector<std::unique_ptr<PromptCascade>> cascades_;  // [arms], of cut prompts
+  std::span<float> x_;                                    // [total_rows][d_model]
+  std::span<float> qkv_;                                  // [total_rows][row_floats]
+  std::span<float> attention_;                            // [total_rows][n_heads * head_dim]
   std::vector<StepSlots> steps_;
 };
 

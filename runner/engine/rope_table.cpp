@@ -5,13 +5,14 @@
 namespace kvscope {
 
 RopeTable make_rope_table(int head_dim, double theta, int n_positions) {
-  RopeTable table{head_dim, n_positions, {}, {}, {}, {}};
+  RopeTable table{head_dim, n_positions, {}, {}, {}, {}, {}};
   table.cos.resize(std::size_t(head_dim / 2) * n_positions);
   table.sin.resize(table.cos.size());
   table.cos_by_pair.resize(table.cos.size());
   table.sin_by_pair.resize(table.cos.size());
   for (int i = 0; i < head_dim / 2; ++i) {
     const auto inverse_frequency = float(1.0 / std::pow(theta, 2.0 * i / head_dim));
+    table.inverse_frequency.push_back(inverse_frequency);
     for (int p = 0; p < n_positions; ++p) {
       const float angle = float(p) * inverse_frequency;
       const std::size_t row = std::size_t(p) * (head_dim / 2) + i;
@@ -21,6 +22,16 @@ RopeTable make_rope_table(int head_dim, double theta, int n_positions) {
     }
   }
   return table;
+}
+
+void rotate_to(const RopeTable& rope, const float* x, int position, float* out) {
+  const int n_pairs = rope.head_dim / 2;
+  const float* cos = rope.cos.data() + std::size_t(position) * n_pairs;
+  const float* sin = rope.sin.data() + std::size_t(position) * n_pairs;
+  for (int i = 0; i < n_pairs; ++i) {
+    out[2 * i] = x[2 * i] * cos[i] - x[2 * i + 1] * sin[i];
+    out[2 * i + 1] = x[2 * i] * sin[i] + x[2 * i + 1] * cos[i];
+  }
 }
 
 }  // namespace kvscope

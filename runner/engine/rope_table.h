@@ -10,4 +10,7 @@ namespace kvscope {
 // cos and sin are taken in double.
 RopeTable make_rope_table(int head_dim, double theta, int n_positions);
 
+// out[head_dim] = x turned to `position`.
+void rotate_to(const RopeTable& rope, const float* x, int position, float* out);
+
 }  // namespace kvscope

@@ -18,10 +18,10 @@ void check(const ScoreRequest& request, std::span<const ScoreArm> arms) {
                      " tokens does not fit the text of " + std::to_string(request.tokens.size()));
   }
   for (const ScoreArm& arm : arms) {
-    if (arm.in_stream && !arm.policy->acts_in_stream() && !arm.policy->never_evicts()) {
+    if (arm.in_stream && !arm.policy->acts_in_stream() && !arm.policy->is_dense()) {
       throw UsageError("this policy acts at the prompt's end only: give --prompt-tokens");
     }
-    if (!arm.in_stream && !arm.policy->never_evicts() && request.prompt_tokens == 0) {
+    if (!arm.in_stream && !arm.policy->is_dense() && request.prompt_tokens == 0) {
       throw UsageError(
           "this policy acts at the prompt's end and there is no prompt: give --prompt-tokens");
     }

@@ -11,6 +11,7 @@ namespace kvscope {
 Sequence Sequence::fork() const {
   Sequence copy;
   copy.heads = heads;
+  copy.budget_tokens = budget_tokens;
   copy.host.resize(host.size());
   for (std::size_t i = 0; i < host.size(); ++i) {
     if (host[i] != nullptr) copy.host[i] = host[i]->clone();
@@ -42,6 +43,9 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
     job.first_position = rows.first_position;
     job.positions = how.positions;
     job.rule = how.rule;
+    if (how.rule.evicts() && sequence.budget_tokens[index] > 0)
+      job.rule.budget_tokens = sequence.budget_tokens[index];
+    job.read = how.read;
     job.host = sequence.host.empty() ? nullptr : sequence.host[index].get();
     job.chunk = how.chunk;
     job.probe = how.probe;
@@ -68,7 +72,8 @@ std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> positions) {
 void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, const RowRule& how,
                 std::span<const KeptHead> kept) {
   const ScanRule& rule = how.rule;
-  const bool as_host = !sequence.host.empty();
+  const bool as_host =
+      !sequence.host.empty() && sequence.host[std::size_t(layer) * shape.n_kv_heads] != nullptr;
   for (int h = 0; h < shape.n_kv_heads; ++h) {
     HeadCache& head = sequence.heads[std::size_t(layer) * shape.n_kv_heads + h];
     const auto n = std::size_t(head.n_slots());
@@ -79,13 +84,16 @@ void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, cons
     if (how.positions != PositionMode::kAbsolute) head.rank = ranks_of(head.positions());
     const bool carries_state = rule.scope == ScanRule::Scope::kHead || h == 0;
     if (!rule.evicts() || as_host || !carries_state) continue;
-    if (rule.statistic != ScanRule::Statistic::kNone) {
+    if (keeps_statistic(rule.statistic)) {
       head.statistic.assign(n, 0.0F);
       if (!kept.empty() && !kept[h].statistic.empty()) head.statistic = kept[h].statistic;
       assert(head.statistic.size() == n);
     }
-    if (rule.statistic == ScanRule::Statistic::kMean) {
+    if (keeps_count(rule.statistic)) {
       head.count.assign(n, 0);
+      // A token's first use is its own row.
+      if (rule.statistic == ScanRule::Statistic::kLastUse)
+        std::copy(head.positions().begin(), head.positions().end(), head.count.begin());
       if (!kept.empty() && !kept[h].count.empty()) head.count = kept[h].count;
     }
     if (rule.victim == ScanRule::Victim::kPriority) {
@@ -94,6 +102,51 @@ void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, cons
       }
     }
   }
+}
+
+void start_unit_states(Sequence& sequence, int layer, int n_layers, const AttentionShape& shape,
+                       const Policy& policy, const RowRule& how, std::span<const KeptHead> kept) {
+  const bool by_layer = how.rule.scope == ScanRule::Scope::kLayer;
+  for (int h = 0; h < shape.n_kv_heads; ++h) {
+    const std::size_t index = std::size_t(layer) * shape.n_kv_heads + h;
+    const UnitPlace place{layer, by_layer ? 0 : h, n_layers};
+    const int own = kept.empty() ? 0 : kept[h].budget_tokens;
+    sequence.budget_tokens[index] = own > 0 ? own : policy.unit_budget(place);
+    if (sequence.host.empty()) continue;
+    sequence.host[index] = nullptr;
+    if (!how.rule.evicts() || (by_layer && h > 0)) continue;
+    if (!kept.empty()) {
+      sequence.host[index] = policy.make_state(place, kept[h]);
+    } else if (how.streaming) {
+      sequence.host[index] = policy.make_streaming_state(place);
+    } else {
+      KeptHead start;
+      const auto positions = sequence.heads[index].positions();
+      start.positions.assign(positions.begin(), positions.end());
+      start.budget_tokens = sequence.budget_tokens[index];
+      sequence.host[index] = policy.make_state(place, start);
+    }
+  }
+  start_rule(sequence, layer, shape, how, kept);
+}
+
+KeptHead in_slot_order(KeptHead kept, std::span<const std::int32_t> slots) {
+  KeptHead ordered = kept;
+  std::vector<std::int32_t> old_slot_of;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto at = std::lower_bound(kept.positions.begin(), kept.positions.end(), slots[i]);
+    const auto from = std::size_t(at - kept.positions.begin());
+    ordered.positions[i] = slots[i];
+    if (!kept.statistic.empty()) ordered.statistic[i] = kept.statistic[from];
+    if (!kept.count.empty()) ordered.count[i] = kept.count[from];
+    old_slot_of.push_back(std::int32_t(from));
+  }
+  if (kept.state != nullptr) {
+    auto state = kept.state->clone();
+    state->compact(old_slot_of);
+    ordered.state = std::move(state);
+  }
+  return ordered;
 }
 
 std::int64_t layer_bytes(std::span<const HeadCache> heads) {

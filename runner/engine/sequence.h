@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Sequence {
   std::vector<HeadCache> ghosts;  // the same, or empty: evicted keys, where a probe watches
   std::vector<std::unique_ptr<PolicyState>>
       host;  // [n_layers][n_kv_heads] (first head of a unit), or empty: rules run as data
+  std::vector<int> budget_tokens;  // [n_layers][n_kv_heads] of the unit; 0: the rule's own
 
   Sequence fork() const;  // shares pages until one side writes; no ghosts
 };
@@ -36,6 +38,8 @@ struct RowRule {
   PositionMode positions = PositionMode::kAbsolute;
   int chunk = 1;
   ProbeSink* probe = nullptr;
+  std::optional<ReadRule> read = {};
+  bool streaming = false;  // rows of a streamed prompt: they run under the score's own rule
 };
 
 // One job per selection unit of the layer. steps: [n_kv_heads][n_rows].
@@ -47,6 +51,14 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
 // entry per KV head, or none).
 void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, const RowRule& how,
                 std::span<const KeptHead> kept);
+
+// start_rule() and, where rules run as host code, their states; budgets of the units. kept: as
+// start_rule()'s.
+void start_unit_states(Sequence& sequence, int layer, int n_layers, const AttentionShape& shape,
+                       const Policy& policy, const RowRule& how, std::span<const KeptHead> kept);
+
+// The same entry with its arrays in the order of `slots` (the same positions).
+KeptHead in_slot_order(KeptHead kept, std::span<const std::int32_t> slots);
 
 // Pages and metadata that one layer's heads hold.
 std::int64_t layer_bytes(std::span<const HeadCache> heads);

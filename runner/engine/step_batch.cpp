@@ -20,7 +20,7 @@ std::span<const float> StepBatch::run(std::span<const StepRow> rows) {
     for (int i = 0; i < n; ++i) {
       add_scan_jobs(jobs_, *rows[i].sequence, layer, shape, rows[i].how,
                     {qkv_.data() + i * shape.row_floats(), attention_.data() + i * d_attention, 1,
-                     rows[i].position},
+                     rows[i].position, rows[i].rows_before, rows[i].rows_after},
                     steps_.data() + std::size_t(i) * shape.n_kv_heads);
     }
     context_.backend.scan(shape, context_.rope, jobs_);

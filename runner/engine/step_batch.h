@@ -16,6 +16,9 @@ struct StepRow {
   int position = 0;
   Account* account = nullptr;  // optional
   std::size_t account_row = 0;
+  // Of its stretch: selections come after every `chunk` of them, and after the last.
+  int rows_before = 0;
+  int rows_after = 0;
 };
 
 class StepBatch {

@@ -17,6 +17,7 @@ struct ArmState {
   Account account{PageShape{}};
   std::size_t prefill_rows = 0;
   PrefillMode mode = PrefillMode::kInStream;
+  int rule_first = 0;  // first row under `how`: `every` counts from it
 };
 
 // Empty caches with the rule's state started, or the prompt done the way the arm asks.
@@ -25,19 +26,16 @@ bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& req
   const AttentionShape shape = context.model.attention_shape();
   state.how = after_rule(*arm.policy, arm.probe);
   state.account = Account(context.model.page_shape());
-  if (arm.policy->never_evicts()) state.how.positions = PositionMode::kAbsolute;
-  if (arm.in_stream || arm.policy->never_evicts()) {
+  if (arm.policy->is_dense()) state.how.positions = PositionMode::kAbsolute;
+  if (arm.in_stream || arm.policy->is_dense()) {
     state.sequence = make_sequence(context, *arm.policy, arm.probe);
     if (!arm.in_stream) {
       state.prefill_rows = request.prompt_tokens;
       state.mode = PrefillMode::kMonolithic;
     }
     for (int layer = 0; layer < context.model.config.n_layers; ++layer) {
-      for (int h = 0; h < shape.n_kv_heads && !state.sequence.host.empty(); ++h) {
-        state.sequence.host[std::size_t(layer) * shape.n_kv_heads + h] =
-            arm.policy->make_state({layer, h}, {});
-      }
-      start_rule(state.sequence, layer, shape, state.how, {});
+      start_unit_states(state.sequence, layer, context.model.config.n_layers, shape, *arm.policy,
+                        state.how, {});
     }
     return true;
   }
@@ -52,6 +50,7 @@ bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& req
   } else {
     state.first = request.prompt_tokens;
   }
+  state.rule_first = request.prompt_tokens;
   state.sequence = std::move(result.sequence);
   state.account = std::move(result.account);
   state.prefill_rows = result.prefill_rows;
@@ -82,7 +81,7 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
       const int done = state.first + int(state.hidden.size() / c.d_model);
       if (t < done) continue;
       rows.push_back({&state.sequence, state.how, request.tokens[t], t, &state.account,
-                      std::size_t(t - state.first)});
+                      std::size_t(t - state.first), t - state.rule_first, n_tokens - 1 - t});
       fed.push_back(&state);
     }
     if (rows.empty()) continue;

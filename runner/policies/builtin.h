@@ -12,5 +12,13 @@ PolicyInfo random_policy();
 PolicyInfo h2o_policy();
 PolicyInfo tova_policy();
 PolicyInfo snapkv_policy();
+PolicyInfo lru_policy();
+PolicyInfo scissorhands_policy();
+PolicyInfo knorm_policy();
+PolicyInfo keydiff_policy();
+PolicyInfo expected_attention_policy();
+PolicyInfo cake_policy();
+PolicyInfo paged_eviction_policy();
+PolicyInfo quest_policy();
 
 }  // namespace kvscope

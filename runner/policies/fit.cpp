@@ -1,5 +1,6 @@
 #include "runner/base/error.h"
 #include "runner/policies/params.h"
+#include "runner/policies/parts.h"
 #include "runner/policies/registry.h"
 
 namespace kvscope {
@@ -40,6 +41,10 @@ std::shared_ptr<const Policy> finish_policy(std::unique_ptr<Policy> policy, cons
   policy->budget_tokens_ =
       spec.is_full() ? request.length : request.budget.tokens_for(request.length);
   policy->chunk_ = spec.chunk;
+  policy->every_ = spec.every;
+  const Composition composition = compose(spec);
+  policy->storage_ = composition.storage;
+  policy->sparse_prefill_ = composition.sparse_prefill;
   policy->positions_ = spec.positions;
   policy->prefill_ = request.in_stream ? PrefillMode::kInStream : spec.prefill;
   return std::shared_ptr<const Policy>(std::move(policy));

@@ -3,14 +3,13 @@
 #include <cassert>
 #include <numeric>
 
+#include "runner/policies/cake_cascade.h"
+#include "runner/policies/head_budgets.h"
+#include "runner/policies/pyramid_budgets.h"
 #include "runner/policies/rule_state.h"
 
 namespace kvscope {
 namespace {
-
-using Statistic = ScanRule::Statistic;
-using Victim = ScanRule::Victim;
-using Scope = ScanRule::Scope;
 
 std::vector<KeptHead> keep_all(const PromptLayer& layer) {
   KeptHead head;
@@ -19,41 +18,156 @@ std::vector<KeptHead> keep_all(const PromptLayer& layer) {
   return std::vector<KeptHead>(layer.n_kv_heads, head);
 }
 
-std::optional<ScanRule> rule_after_prompt(const PolicySpec& spec, int budget_tokens,
-                                          const std::optional<ScanRule>& own, bool one_set) {
-  if (spec.decode == DecodeMode::kSelf) return own;
+std::optional<ScanRule> rule_after_prompt(const PolicySpec& spec, const Fitting& fitting) {
+  if (spec.decode == DecodeMode::kSelf) return fitting.rule;
   if (spec.decode == DecodeMode::kGrow) return std::nullopt;
-  return second_rule(spec.decode, budget_tokens, spec.protect_last, one_set);
+  return second_rule(spec.decode, fitting.budget_tokens, spec.protect_last, fitting.one_set);
+}
+
+template <class T>
+std::vector<T> chosen(const std::vector<T>& all, const std::vector<std::int32_t>& at) {
+  std::vector<T> some;
+  if (all.empty()) return some;
+  some.reserve(at.size());
+  for (const std::int32_t i : at) some.push_back(all[i]);
+  return some;
+}
+
+// Budgets of the units of a layer by Ada-KV: each keeps what it wins among the tokens that are not
+// protected, and those that are.
+std::vector<int> split_by_heads(const HeadBudgets& how, const Protection& protection,
+                                const std::vector<PromptScores>& units, int layer_budget,
+                                int prompt_tokens) {
+  const int n_recent =
+      std::min(prompt_tokens, std::max(protection.recent, protection.last ? 1 : 0));
+  const int n_sinks = std::min(protection.sinks, prompt_tokens - n_recent);
+  const int n_prefix = prompt_tokens - n_recent - n_sinks;
+  const int base = std::max(0, layer_budget - n_recent - n_sinks);
+  std::vector<float> prefix;
+  for (const PromptScores& unit : units) {
+    const auto first = unit.scores.begin() + n_sinks;
+    prefix.insert(prefix.end(), first, first + n_prefix);
+  }
+  const HeadSelection won = adakv_selection({how.floor_share, how.normalize}, prefix,
+                                            static_cast<int>(units.size()), base);
+  std::vector<int> budgets;
+  for (const auto& kept : won.kept)
+    budgets.push_back(static_cast<int>(kept.size()) + n_recent + n_sinks);
+  return budgets;
 }
 
 }  // namespace
 
-FittedPolicy::FittedPolicy(const PolicySpec& spec, int budget_tokens, std::optional<ScanRule> own,
-                           bool one_set)
-    : decode_(spec.decode), own_(own), rule_(rule_after_prompt(spec, budget_tokens, own, one_set)) {
+FittedPolicy::FittedPolicy(const PolicySpec& spec, const Fitting& fitting)
+    : decode_(spec.decode),
+      composition_(compose(spec)),
+      fitting_(fitting),
+      own_(fitting.rule),
+      rule_(rule_after_prompt(spec, fitting)) {
+  if (fitting.page) composition_.page = fitting.page;
+  // Whole pages leave through host code alone.
+  if (composition_.page) {
+    for (auto* rule : {&own_, &rule_}) {
+      if (!*rule) continue;
+      (*rule)->host_slot_bytes = slot_state_bytes(**rule) + static_cast<int>(sizeof(std::int32_t));
+      (*rule)->statistic = ScanRule::Statistic::kHost;
+    }
+  }
   fitted_params_ = spec.params;
+  for (const PartSpec& part : spec.parts) {
+    for (const auto& [name, value] : part.params) fitted_params_[part.name + "." + name] = value;
+  }
   if (decode_ == DecodeMode::kTova) {
-    fitted_params_["decode_scope"] = one_set ? "layer" : "head";
+    fitted_params_["decode_scope"] = fitting.one_set ? "layer" : "head";
   }
 }
 
 PromptNeed FittedPolicy::prompt_need() const {
-  return never_evicts() || prefill() == PrefillMode::kStreaming ? PromptNeed{} : cut_need();
+  if (never_evicts() || prefill() == PrefillMode::kStreaming) return {};
+  PromptNeed need = cut_need();
+  if (composition_.cake) need.replay_rows = std::max(need.replay_rows, protected_window());
+  return need;
+}
+
+int FittedPolicy::protected_window() const {
+  return std::max(fitting_.protection.recent, fitting_.protection.last ? 1 : 0);
+}
+
+std::vector<int> FittedPolicy::layer_budgets(int n_layers) const {
+  if (!composition_.pyramid) return {};
+  const int n_fixed = protected_window() + fitting_.protection.sinks;
+  if (composition_.pyramid->as_kvpress) {
+    return pyramid_budgets_kvpress(n_layers, fitting_.budget_tokens, n_fixed,
+                                   fitting_.prompt_tokens, composition_.pyramid->beta);
+  }
+  return pyramid_budgets(n_layers, fitting_.budget_tokens, n_fixed, fitting_.prompt_tokens,
+                         composition_.pyramid->beta);
+}
+
+int FittedPolicy::unit_budget(UnitPlace place) const {
+  const std::vector<int> budgets = layer_budgets(place.n_layers);
+  return budgets.empty() ? fitting_.budget_tokens : budgets[place.layer];
 }
 
 std::vector<KeptHead> FittedPolicy::select_prompt(const PromptLayer& layer) const {
-  std::vector<KeptHead> heads = never_evicts() ? keep_all(layer) : cut(layer);
-  const auto rule = scan_rule();
-  for (KeptHead& head : heads) {
-    // Another policy's statistic means nothing to the rule that takes over.
-    if (decode_ != DecodeMode::kSelf || !rule) {
-      head.statistic.clear();
-      head.count.clear();
-    }
-    if (rule && rule->statistic != Statistic::kNone) head.statistic.resize(head.positions.size());
-    if (rule && rule->statistic == Statistic::kMean) head.count.resize(head.positions.size());
-  }
+  if (never_evicts() || read_rule()) return keep_all(layer);
+  return keep_best(unit_budget({layer.layer, 0, layer.n_layers}), layer, prompt_scores(layer));
+}
+
+std::unique_ptr<PromptCascade> FittedPolicy::make_cascade() const {
+  if (!composition_.cake || never_evicts()) return nullptr;
+  return make_cake_cascade(*this, budget_tokens(), prefill() == PrefillMode::kTwoPass);
+}
+
+std::vector<KeptHead> FittedPolicy::keep_best(int layer_budget, const PromptLayer& layer,
+                                              const std::vector<PromptScores>& scores) const {
+  const int n = layer.prompt_tokens;
+  std::vector<int> budgets(scores.size(), layer_budget);
+  if (composition_.heads)
+    budgets = split_by_heads(*composition_.heads, fitting_.protection, scores, layer_budget, n);
+  std::vector<KeptHead> heads;
+  for (std::size_t u = 0; u < scores.size(); ++u)
+    heads.push_back(keep_unit(scores[u], budgets[u], n));
+  if (scores.size() == 1) heads.resize(layer.n_kv_heads, heads.front());
   return heads;
+}
+
+KeptHead FittedPolicy::keep_unit(const PromptScores& unit, int budget, int prompt_tokens) const {
+  std::vector<std::int32_t> positions(prompt_tokens);
+  std::iota(positions.begin(), positions.end(), 0);
+  int stays = budget;
+  if (prompt_tokens > budget)
+    stays = std::min(budget, std::max(1, prompt_tokens - fitting_.drop_tokens));
+  const TopK kept =
+      unit.integer_scores.empty()
+          ? keep_protected_and_best<float>(fitting_.protection, positions, unit.scores, stays)
+          : keep_protected_and_best<std::uint64_t>(fitting_.protection, positions,
+                                                   unit.integer_scores, stays);
+  KeptHead head;
+  head.positions = kept.slots;  // slot = position in a dense prompt
+  head.nan_scores = kept.nan_scores;
+  if (composition_.allocates()) head.budget_tokens = budget;
+  const auto rule = scan_rule();
+  if (!rule) return head;
+  const bool own = decode_ == DecodeMode::kSelf;
+  if (rule->statistic == ScanRule::Statistic::kHost) {
+    if (!own || unit.state == nullptr) return head;
+    auto state = std::make_unique<ScoredState>(unit.state->clone(), selection(budget));
+    state->starts_from_prompt();
+    state->compact(kept.slots);
+    head.state = std::move(state);
+    return head;
+  }
+  // Another policy's statistic means nothing to the rule that takes over.
+  if (own) head.statistic = chosen(unit.statistic, kept.slots);
+  if (own) head.count = chosen(unit.count, kept.slots);
+  if (keeps_statistic(rule->statistic)) head.statistic.resize(head.positions.size());
+  if (keeps_count(rule->statistic)) head.count.resize(head.positions.size());
+  return head;
+}
+
+Selection FittedPolicy::selection(int budget) const {
+  return {budget, fitting_.protection, composition_.page, fitting_.drop_tokens};
 }
 
 std::optional<ScanRule> FittedPolicy::scan_rule() const {
@@ -67,68 +181,41 @@ std::optional<ScanRule> FittedPolicy::streaming_rule() const {
 std::unique_ptr<PolicyState> FittedPolicy::make_state(UnitPlace place,
                                                       const KeptHead& start) const {
   const auto rule = scan_rule();
-  return rule ? std::make_unique<RuleState>(*rule, place, start) : nullptr;
+  if (!rule) return nullptr;
+  if (start.state != nullptr) return start.state->clone();
+  if (rule->statistic != ScanRule::Statistic::kHost)
+    return std::make_unique<RuleState>(*rule, place, start);
+  const int budget = start.budget_tokens > 0 ? start.budget_tokens : unit_budget(place);
+  return std::make_unique<ScoredState>(make_score(place), selection(budget));
 }
 
-RulePolicy::RulePolicy(const PolicySpec& spec, const ScanRule& rule,
-                       const std::map<std::string, int>& fitted)
-    : FittedPolicy(spec, rule.budget_tokens, rule,
-                   rule.scope == Scope::kLayer || rule.victim == Victim::kOldest),
-      rule_(rule) {
-  for (const auto& [name, value] : fitted) record(name, value);
+std::unique_ptr<PolicyState> FittedPolicy::make_streaming_state(UnitPlace place) const {
+  const auto rule = streaming_rule();
+  if (!rule) return nullptr;
+  KeptHead start;
+  start.budget_tokens = unit_budget(place);
+  if (rule->statistic != ScanRule::Statistic::kHost)
+    return std::make_unique<RuleState>(*rule, place, start);
+  return std::make_unique<ScoredState>(make_score(place), selection(start.budget_tokens));
 }
 
-PromptNeed RulePolicy::cut_need() const { return prompt_need_of(rule_); }
-
-std::vector<KeptHead> RulePolicy::cut(const PromptLayer& layer) const {
-  const std::size_t n = layer.prompt_tokens;
-  const bool one_set = rule_.scope == Scope::kLayer;
-  const int n_units = one_set ? 1 : layer.n_kv_heads;
-  const int heads_per_unit = layer.n_heads / n_units;
-  const std::vector<std::int32_t> positions = keep_all(layer).front().positions;
-
-  std::vector<KeptHead> heads;
-  for (int unit = 0; unit < n_units; ++unit) {
-    std::vector<float> statistic;
-    if (rule_.statistic != Statistic::kNone) {
-      assert(layer.column_weights.size() == n * layer.n_heads);
-      const std::size_t first = static_cast<std::size_t>(unit) * heads_per_unit * n;
-      statistic = mean_over_heads(layer.column_weights.subspan(first, heads_per_unit * n),
-                                  heads_per_unit, n);
-    }
-    std::vector<float> scores = statistic;
-    if (rule_.statistic == Statistic::kMean) {
-      for (std::size_t i = 0; i < n; ++i) scores[i] /= static_cast<float>(n - i);
-    }
-    const TopK kept = keep_by_rule(rule_, {layer.layer, unit}, positions, scores);
-    KeptHead head;
-    head.nan_scores = kept.nan_scores;
-    for (const std::int32_t i : kept.slots) {
-      head.positions.push_back(i);
-      if (!statistic.empty()) head.statistic.push_back(statistic[i]);
-      if (rule_.statistic == Statistic::kMean) {
-        head.count.push_back(static_cast<std::uint32_t>(n - i));
+void replay_rows(const PromptLayer& layer, int first_row, int heads_per_unit,
+                 const std::vector<ScoreState*>& units) {
+  std::vector<std::int32_t> positions(layer.prompt_tokens);
+  std::iota(positions.begin(), positions.end(), 0);
+  std::vector<float> rows;  // [heads_per_unit][u + 1]
+  layer.rows->for_each(first_row, [&](int u, std::span<const float> all, int stride) {
+    const auto n = static_cast<std::size_t>(u) + 1;
+    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+      rows.clear();
+      for (int h = 0; h < heads_per_unit; ++h) {
+        const std::size_t head = unit * heads_per_unit + h;
+        const auto row = all.subspan(head * stride, n);
+        rows.insert(rows.end(), row.begin(), row.end());
       }
+      units[unit]->observe({std::span(positions).first(n), rows, heads_per_unit});
     }
-    heads.push_back(std::move(head));
-  }
-  if (one_set) heads.resize(layer.n_kv_heads, heads.front());
-  return heads;
-}
-
-PromptNeed prompt_need_of(const ScanRule& rule) {
-  switch (rule.statistic) {
-    case Statistic::kNone:
-      return {};
-    case Statistic::kLast:
-      return {.rows = PromptNeed::Rows::kLast, .last_rows = 1};
-    case Statistic::kSum:
-    case Statistic::kMean:
-      return {.rows = PromptNeed::Rows::kAll};
-    case Statistic::kDecay:
-      return {.rows = PromptNeed::Rows::kAll, .decay = rule.decay};
-  }
-  return {};
+  });
 }
 
 ScanRule second_rule(DecodeMode decode, int budget_tokens, bool protect_last, bool one_set) {
@@ -136,12 +223,12 @@ ScanRule second_rule(DecodeMode decode, int budget_tokens, bool protect_last, bo
   rule.budget_tokens = budget_tokens;
   rule.protect_last = protect_last;
   if (decode == DecodeMode::kTova) {
-    rule.statistic = Statistic::kLast;
-    rule.victim = Victim::kLowest;
-    rule.scope = one_set ? Scope::kLayer : Scope::kHead;
+    rule.statistic = ScanRule::Statistic::kLast;
+    rule.victim = ScanRule::Victim::kLowest;
+    rule.scope = one_set ? ScanRule::Scope::kLayer : ScanRule::Scope::kHead;
   } else if (decode == DecodeMode::kH2o) {
-    rule.statistic = Statistic::kSum;
-    rule.victim = Victim::kLowest;
+    rule.statistic = ScanRule::Statistic::kSum;
+    rule.victim = ScanRule::Victim::kLowest;
     rule.recent = budget_tokens / 2;
   } else {
     assert(decode == DecodeMode::kWindow);

@@ -12,10 +12,11 @@
 namespace kvscope {
 namespace {
 
-std::unique_ptr<Policy> make_full(const PolicySpec& spec, const FitRequest&, int budget_tokens) {
+std::unique_ptr<Policy> make_full(const PolicySpec& spec, const FitRequest& request,
+                                  int budget_tokens) {
   ScanRule rule;
   rule.budget_tokens = budget_tokens;
-  return std::make_unique<RulePolicy>(spec, rule);
+  return std::make_unique<RulePolicy>(spec, request, rule);
 }
 
 }  // namespace

@@ -36,16 +36,18 @@ std::unique_ptr<Policy> make_h2o(const PolicySpec& spec, const FitRequest& reque
                                     : ScanRule::Statistic::kDecay;
   rule.victim = ScanRule::Victim::kLowest;
   if (norm == "decay") rule.decay = float_param(spec, "lambda");
+  if (spec.params.at("heads") == "summed") rule.scope = ScanRule::Scope::kLayer;
   rule.budget_tokens = budget_tokens;
   rule.protect_last = spec.protect_last;
   rule.recent = fit_param(spec, request, "recent", budget_tokens / 2, budget_tokens / 2,
                           budget_tokens, "the budget");
-  return std::make_unique<RulePolicy>(spec, rule,
+  return std::make_unique<RulePolicy>(spec, request, rule,
                                       std::map<std::string, int>{{"recent", rule.recent}});
 }
 
-constexpr std::array<ParamInfo, 3> kParams = {{
+constexpr std::array<ParamInfo, 4> kParams = {{
     {"norm", "sum", "sum|mean|decay"},
+    {"heads", "group", "group|summed (summed: all heads of the layer, one set)"},
     {"recent", "auto", "0… (auto: half of B; the rest of B is heavy)"},
     {"lambda", "0.99", "float 0…1", "norm=decay"},
 }};

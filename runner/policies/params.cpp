@@ -71,8 +71,8 @@ std::optional<std::string> canonical_value(std::string_view values, std::string_
 }
 
 template <class Number>
-Number stored(const PolicySpec& spec, const std::string& name) {
-  return parse_number<Number>(spec.params.at(name)).value();
+Number stored(const std::map<std::string, std::string>& params, const std::string& name) {
+  return parse_number<Number>(params.at(name)).value();
 }
 
 }  // namespace
@@ -89,14 +89,22 @@ std::string checked_value(std::string_view where, const ParamInfo& info, std::st
   throw UsageError(message);
 }
 
-int int_param(const PolicySpec& spec, const std::string& name) { return stored<int>(spec, name); }
+int int_param(const PolicySpec& spec, const std::string& name) {
+  return stored<int>(spec.params, name);
+}
+int int_param(const PartSpec& part, const std::string& name) {
+  return stored<int>(part.params, name);
+}
 
 std::uint64_t seed_param(const PolicySpec& spec, const std::string& name) {
-  return stored<std::uint64_t>(spec, name);
+  return stored<std::uint64_t>(spec.params, name);
 }
 
 float float_param(const PolicySpec& spec, const std::string& name) {
-  return stored<float>(spec, name);
+  return stored<float>(spec.params, name);
+}
+float float_param(const PartSpec& part, const std::string& name) {
+  return stored<float>(part.params, name);
 }
 
 bool never_evicts(const PolicySpec& spec, const FitRequest& request) {

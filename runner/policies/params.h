@@ -18,8 +18,10 @@ std::string checked_value(std::string_view where, const ParamInfo& info, std::st
 
 // Of a checked spec; the parameter must exist and not be "auto".
 int int_param(const PolicySpec& spec, const std::string& name);
+int int_param(const PartSpec& part, const std::string& name);
 std::uint64_t seed_param(const PolicySpec& spec, const std::string& name);
 float float_param(const PolicySpec& spec, const std::string& name);
+float float_param(const PartSpec& part, const std::string& name);
 
 // True for `full` and for a ratio of 1000 permille.
 bool never_evicts(const PolicySpec& spec, const FitRequest& request);

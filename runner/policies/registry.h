@@ -34,6 +34,10 @@ struct PolicyInfo {
   bool has_in_stream_rule;            // false: acts at the prompt's end only
   DecodeMode default_decode;
   PositionMode default_positions;
+  bool needs_prompt = false;       // its rule starts from a prompt's cut, not from nothing
+  bool streams_prompt = true;      // has a selection for each chunk of a streamed prompt
+  std::string_view own_part = {};  // layer budgets that belong to the score
+  bool own_page = false;           // drops whole pages itself
   std::unique_ptr<Policy> (*make)(const PolicySpec&, const FitRequest&, int budget_tokens);
 };
 

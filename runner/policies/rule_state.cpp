@@ -3,7 +3,9 @@
 #include <cassert>
 #include <cmath>
 
+#include "runner/base/norm.h"
 #include "runner/base/splitmix.h"
+#include "runner/policies/last_use.h"
 #include "runner/policies/protect.h"
 
 namespace kvscope {
@@ -25,8 +27,12 @@ std::vector<float> mean_over_heads(std::span<const float> values, int n_heads, s
 }
 
 TopK keep_by_rule(const ScanRule& rule, UnitPlace place, std::span<const std::int32_t> positions,
-                  std::span<const float> scores) {
+                  std::span<const float> scores, std::span<const std::uint32_t> last_use) {
   const Protection protection{rule.sinks, rule.recent, rule.protect_last};
+  if (rule.statistic == ScanRule::Statistic::kLastUse) {
+    const std::vector<std::uint64_t> uses(last_use.begin(), last_use.end());
+    return keep_protected_and_best<std::uint64_t>(protection, positions, uses, rule.budget_tokens);
+  }
   if (rule.victim == ScanRule::Victim::kLowest) {
     return keep_protected_and_best(protection, positions, scores, rule.budget_tokens);
   }
@@ -43,8 +49,12 @@ TopK keep_by_rule(const ScanRule& rule, UnitPlace place, std::span<const std::in
 
 RuleState::RuleState(const ScanRule& rule, UnitPlace place, const KeptHead& start)
     : rule_(rule), place_(place), statistic_(start.statistic), count_(start.count) {
-  if (rule_.statistic != ScanRule::Statistic::kNone) statistic_.resize(start.positions.size());
-  if (rule_.statistic == ScanRule::Statistic::kMean) count_.resize(start.positions.size());
+  if (start.budget_tokens > 0) rule_.budget_tokens = start.budget_tokens;
+  if (keeps_statistic(rule_.statistic)) statistic_.resize(start.positions.size());
+  if (!keeps_count(rule_.statistic)) return;
+  if (rule_.statistic == ScanRule::Statistic::kLastUse && count_.empty())
+    count_.assign(start.positions.begin(), start.positions.end());  // its own row
+  count_.resize(start.positions.size());
 }
 
 std::unique_ptr<PolicyState> RuleState::clone() const { return std::make_unique<RuleState>(*this); }
@@ -53,7 +63,19 @@ void RuleState::observe(const VisibleRow& row) {
   using enum ScanRule::Statistic;
   if (rule_.statistic == kNone) return;
   const std::size_t n = row.positions.size();
+  if (rule_.statistic == kKeyNorm) {
+    if (statistic_.size() < n) statistic_.push_back(-norm(row.keys));
+    nan_scores_ += std::isnan(statistic_.back()) ? 1 : 0;
+    return;
+  }
   const std::vector<float> a = mean_over_heads(row.probabilities, row.n_query_heads, n);
+  if (rule_.statistic == kLastUse) {
+    for (const float weight : a) nan_scores_ += std::isnan(weight) ? 1 : 0;
+    for (std::size_t i = count_.size(); i < n; ++i)
+      count_.push_back(static_cast<std::uint32_t>(row.positions[i]));
+    mark_used(rule_, a, row.positions, count_);
+    return;
+  }
   assert(n >= statistic_.size());
   statistic_.resize(n);
   if (rule_.statistic == kMean) count_.resize(n);
@@ -73,23 +95,23 @@ void RuleState::observe(const VisibleRow& row) {
 
 std::vector<float> RuleState::scores() const {
   std::vector<float> scores = statistic_;
+  if (rule_.statistic == ScanRule::Statistic::kLastUse) return {count_.begin(), count_.end()};
   if (rule_.statistic == ScanRule::Statistic::kMean) {
     for (std::size_t i = 0; i < scores.size(); ++i) scores[i] /= static_cast<float>(count_[i]);
   }
   return scores;
 }
 
-std::vector<std::int32_t> RuleState::select(std::span<const std::int32_t> positions) const {
-  return keep_by_rule(rule_, place_, positions, scores()).slots;
+std::vector<std::int32_t> RuleState::select(const Slots& slots) const {
+  return keep_by_rule(rule_, place_, slots.positions, scores(), count_).slots;
 }
 
 void RuleState::compact(std::span<const std::int32_t> old_slot_of) {
-  if (rule_.statistic == ScanRule::Statistic::kNone) return;
   std::vector<float> statistic;
   std::vector<std::uint32_t> count;
   statistic.reserve(old_slot_of.size());
   for (const std::int32_t slot : old_slot_of) {
-    statistic.push_back(statistic_[slot]);
+    if (!statistic_.empty()) statistic.push_back(statistic_[slot]);
     if (!count_.empty()) count.push_back(count_[slot]);
   }
   statistic_ = std::move(statistic);

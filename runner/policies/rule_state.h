@@ -20,9 +20,9 @@ std::uint64_t static_priority(std::uint64_t seed, UnitPlace place, std::int32_t 
 std::vector<float> mean_over_heads(std::span<const float> values, int n_heads, std::size_t n);
 
 // Slots that stay under the rule. positions: [n]; scores: [n], read for Victim::kLowest only (may
-// be empty otherwise).
+// be empty otherwise); last_use: [n], read for Statistic::kLastUse only.
 TopK keep_by_rule(const ScanRule& rule, UnitPlace place, std::span<const std::int32_t> positions,
-                  std::span<const float> scores);
+                  std::span<const float> scores, std::span<const std::uint32_t> last_use = {});
 
 class RuleState final : public PolicyState {
  public:
@@ -31,17 +31,19 @@ class RuleState final : public PolicyState {
 
   std::unique_ptr<PolicyState> clone() const override;
   void observe(const VisibleRow& row) override;
-  std::vector<std::int32_t> select(std::span<const std::int32_t> positions) const override;
+  std::vector<std::int32_t> select(const Slots& slots) const override;
   void compact(std::span<const std::int32_t> old_slot_of) override;
   std::uint64_t nan_scores() const override { return nan_scores_; }
 
-  std::vector<float> scores() const;  // [n_slots], empty for Statistic::kNone
+  std::vector<float> scores() const;  // [n_slots], empty where nothing is observed
+  std::span<const float> statistic() const { return statistic_; }
+  std::span<const std::uint32_t> count() const { return count_; }
 
  private:
   ScanRule rule_;
   UnitPlace place_;
   std::vector<float> statistic_;      // [n_slots]
-  std::vector<std::uint32_t> count_;  // [n_slots], Statistic::kMean only
+  std::vector<std::uint32_t> count_;  // [n_slots], kMean and kLastUse only
   std::uint64_t nan_scores_ = 0;
 };
 

@@ -13,10 +13,13 @@ namespace kvscope {
 struct ScanRule {
   enum class Statistic : std::uint8_t {
     kNone,
-    kSum,    // acc += a
-    kMean,   // acc += a, count += 1, score = acc / count
-    kDecay,  // acc = decay * acc + a
-    kLast,   // score = a of this row
+    kSum,      // acc += a
+    kMean,     // acc += a, count += 1, score = acc / count
+    kDecay,    // acc = decay * acc + a
+    kLast,     // score = a of this row
+    kLastUse,  // count = position of the newest row that used the token (use_bar, or the top k)
+    kKeyNorm,  // score = -‖k‖, once, when the token joins
+    kHost,     // host code alone decides; the rest of the rule gives its scope and budget
   };
   enum class Victim : std::uint8_t {
     kLowest,    // lowest score
@@ -39,9 +42,41 @@ struct ScanRule {
   int recent = 0;  // the newest `recent` tokens are protected
   bool protect_last = true;  // the newest token is protected
   std::uint64_t seed = 0;    // for kPriority
+  // kLastUse: a row uses the tokens of weight ≥ threshold / |V|, or (threshold 0) the top_k
+  // heaviest (0: max(1, ⌈0.05·|V|⌉)); the newest token always.
+  float threshold = 0.0F;
+  int top_k = 0;
+  bool needs_contents = false;  // kHost: reads keys, values or queries
+  int host_slot_bytes = 0;      // kHost: state of a cached token and unit
 
   bool evicts() const { return budget_tokens > 0; }
   bool operator==(const ScanRule&) const = default;
 };
+
+// The weight from which a row uses a token: "≥ 1/n" must not flip on rounding where attention is
+// exactly uniform (policies.md 1.4).
+inline float use_bar(const ScanRule& rule, int n_visible) {
+  return rule.threshold / static_cast<float>(n_visible) * (1.0F - 1e-6F);
+}
+inline int used_top_k(const ScanRule& rule, int n_visible) {
+  const int k = rule.top_k > 0 ? rule.top_k : (n_visible + 19) / 20;
+  return k < n_visible ? k : n_visible;
+}
+inline bool keeps_statistic(ScanRule::Statistic statistic) {
+  using enum ScanRule::Statistic;
+  return statistic != kNone && statistic != kLastUse && statistic != kHost;
+}
+inline bool keeps_count(ScanRule::Statistic statistic) {
+  return statistic == ScanRule::Statistic::kMean || statistic == ScanRule::Statistic::kLastUse;
+}
+
+// Of a cached token and selection unit.
+inline int slot_state_bytes(const ScanRule& rule) {
+  int bytes = rule.statistic == ScanRule::Statistic::kHost ? rule.host_slot_bytes : 0;
+  if (keeps_statistic(rule.statistic)) bytes += static_cast<int>(sizeof(float));
+  if (keeps_count(rule.statistic)) bytes += static_cast<int>(sizeof(std::uint32_t));
+  if (rule.victim == ScanRule::Victim::kPriority) bytes += static_cast<int>(sizeof(std::uint64_t));
+  return bytes;
+}
 
 }  // namespace kvscope

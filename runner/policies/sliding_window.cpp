@@ -15,13 +15,13 @@
 namespace kvscope {
 namespace {
 
-std::unique_ptr<Policy> make_sliding_window(const PolicySpec& spec, const FitRequest&,
+std::unique_ptr<Policy> make_sliding_window(const PolicySpec& spec, const FitRequest& request,
                                             int budget_tokens) {
   ScanRule rule;
   rule.victim = ScanRule::Victim::kOldest;
   rule.budget_tokens = budget_tokens;
   rule.protect_last = spec.protect_last;
-  return std::make_unique<RulePolicy>(spec, rule);
+  return std::make_unique<RulePolicy>(spec, request, rule);
 }
 
 }  // namespace

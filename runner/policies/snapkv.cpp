@@ -11,7 +11,7 @@
 // Needs: the attention probabilities of the last w prompt rows.
 //
 // State: none; it acts once, at the prompt's end (decode=grow, as the paper; or a second policy
-// that holds B).
+// that holds B). In a streamed prompt the last w rows of each chunk select.
 //
 // Deviations: one set per KV head from the group's mean (the official code repeats KV heads to
 // query heads); positions stay ascending. The zero padding of average pooling damps the first and
@@ -21,12 +21,12 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <deque>
 #include <limits>
 
 #include "runner/policies/builtin.h"
-#include "runner/policies/fitted_policy.h"
+#include "runner/policies/host_policy.h"
 #include "runner/policies/params.h"
-#include "runner/policies/protect.h"
 
 namespace kvscope {
 namespace {
@@ -56,12 +56,56 @@ std::vector<float> reduce_heads(SnapKvOptions::Gqa gqa,
   return reduced;
 }
 
+// A streamed prompt: the last w rows of the chunk score everything resident.
+class ChunkRows final : public ScoreState {
+ public:
+  explicit ChunkRows(const SnapKvOptions& options) : options_(options) {}
+
+  std::unique_ptr<ScoreState> clone() const override { return std::make_unique<ChunkRows>(*this); }
+  void observe(const VisibleRow& row) override {
+    n_heads_ = row.n_query_heads;
+    rows_.emplace_back(row.probabilities.begin(), row.probabilities.end());
+    if (rows_.size() > static_cast<std::size_t>(options_.window)) rows_.pop_front();
+  }
+  std::vector<float> scores(const Slots& slots) const override {
+    const std::size_t n = slots.positions.size();
+    std::vector<float> scores(n, 0.0F);
+    if (rows_.empty() || n <= static_cast<std::size_t>(options_.window)) return scores;
+    // Neighbours are neighbours in position, wherever their slots lie.
+    std::vector<std::int32_t> order(n);
+    for (std::size_t i = 0; i < n; ++i) order[i] = static_cast<std::int32_t>(i);
+    std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return slots.positions[a] < slots.positions[b];
+    });
+    std::vector<float> weights(n_heads_ * n, 0.0F);  // [heads][n] by position
+    const float share = 1.0F / static_cast<float>(rows_.size());
+    for (const std::vector<float>& row : rows_) {
+      const std::size_t seen = row.size() / n_heads_;
+      for (std::size_t h = 0; h < n_heads_; ++h) {
+        for (std::size_t i = 0; i < n; ++i) {
+          const auto slot = static_cast<std::size_t>(order[i]);
+          if (slot < seen) weights[h * n + i] += share * row[h * seen + slot];
+        }
+      }
+    }
+    const std::vector<float> pooled =
+        snapkv_scores(options_, weights, static_cast<int>(n_heads_), static_cast<int>(n));
+    for (std::size_t i = 0; i < pooled.size(); ++i) scores[order[i]] = pooled[i];
+    return scores;
+  }
+  void compact(std::span<const std::int32_t>) override {}
+  void selected() override { rows_.clear(); }
+
+ private:
+  SnapKvOptions options_;
+  std::deque<std::vector<float>> rows_;  // [n_heads][slots then visible] of the newest w rows
+  std::size_t n_heads_ = 0;
+};
+
 class SnapKv final : public FittedPolicy {
  public:
-  SnapKv(const PolicySpec& spec, int budget_tokens, const SnapKvOptions& options)
-      : FittedPolicy(spec, budget_tokens, std::nullopt, /*one_set=*/false),
-        budget_(budget_tokens),
-        options_(options) {
+  SnapKv(const PolicySpec& spec, const Fitting& fitting, const SnapKvOptions& options)
+      : FittedPolicy(spec, fitting), options_(options) {
     record("window", options.window);
   }
 
@@ -70,32 +114,25 @@ class SnapKv final : public FittedPolicy {
     if (options_.window == 0) return {};  // a prompt of one token has no prefix to score
     return {.rows = PromptNeed::Rows::kLast, .last_rows = options_.window, .mean = true};
   }
-
-  std::vector<KeptHead> cut(const PromptLayer& layer) const override {
+  std::unique_ptr<ScoreState> make_score(UnitPlace) const override {
+    return std::make_unique<ChunkRows>(options_);
+  }
+  std::vector<PromptScores> prompt_scores(const PromptLayer& layer) const override {
     const std::size_t n = layer.prompt_tokens;
     const int group = layer.n_heads / layer.n_kv_heads;
-    std::vector<std::int32_t> positions(n);
-    for (std::size_t i = 0; i < n; ++i) positions[i] = static_cast<std::int32_t>(i);
-
-    std::vector<KeptHead> heads(layer.n_kv_heads);
-    for (int kv_head = 0; kv_head < layer.n_kv_heads; ++kv_head) {
-      std::vector<float> scores(n, 0.0F);
-      if (layer.prompt_tokens > budget_) {
+    std::vector<PromptScores> units(layer.n_kv_heads);
+    for (int h = 0; h < layer.n_kv_heads; ++h) {
+      if (layer.prompt_tokens > fitting().budget_tokens) {
         assert(layer.column_weights.size() == n * layer.n_heads);
-        const auto weights = layer.column_weights.subspan(n * group * kv_head, n * group);
-        scores = snapkv_scores(options_, weights, group, layer.prompt_tokens);
-        scores.resize(n);
+        const auto weights = layer.column_weights.subspan(n * group * h, n * group);
+        units[h].scores = snapkv_scores(options_, weights, group, layer.prompt_tokens);
       }
-      TopK kept =
-          keep_protected_and_best<float>({.recent = options_.window}, positions, scores, budget_);
-      heads[kv_head].positions = std::move(kept.slots);  // slot = position in a dense prompt
-      heads[kv_head].nan_scores = kept.nan_scores;
+      units[h].scores.resize(n);
     }
-    return heads;
+    return units;
   }
 
  private:
-  int budget_;
   SnapKvOptions options_;
 };
 
@@ -115,7 +152,13 @@ std::unique_ptr<Policy> make_snapkv(const PolicySpec& spec, const FitRequest& re
   options.window = fit_param(
       spec, request, "window", kDefaultWindow, std::min(std::max(1, budget_tokens / 2), prefix),
       std::min(budget_tokens, prefix), "the budget, and less than the prompt");
-  return std::make_unique<SnapKv>(spec, budget_tokens, options);
+  return std::make_unique<SnapKv>(
+      spec,
+      Fitting{.budget_tokens = budget_tokens,
+              .prompt_tokens = request.length,
+              .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0, false),
+              .protection = {.recent = options.window}},
+      options);
 }
 
 constexpr std::array<ParamInfo, 6> kParams = {{

@@ -1,19 +1,16 @@
 #include "runner/policies/spec.h"
 
 #include <algorithm>
-#include <array>
 
 #include "runner/base/error.h"
 #include "runner/policies/nearest.h"
 #include "runner/policies/params.h"
+#include "runner/policies/parts.h"
 #include "runner/policies/registry.h"
+#include "runner/policies/spec_checks.h"
 
 namespace kvscope {
 namespace {
-
-// Parts of the grammar that have no implementation in this build.
-constexpr std::array<std::string_view, 8> kParts = {"pyramid", "adakv",  "cake",       "kivi",
-                                                    "kv_int8", "kv_fp8", "minference", "page"};
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> pieces;
@@ -56,64 +53,113 @@ std::vector<ParamInfo> params_of(const PolicyInfo& info) {
   return params;
 }
 
-const PolicyInfo& known_policy(std::string_view text, std::string_view name) {
+std::vector<std::string_view> part_names() {
+  std::vector<std::string_view> names;
+  for (const PartInfo& info : parts()) names.push_back(info.name);
+  return names;
+}
+
+// What a text before the first "+" names: a score, or a part that stands for a score and itself.
+struct Head {
+  const PolicyInfo* score = nullptr;
+  const PartInfo* part = nullptr;
+};
+
+Head known_head(std::string_view text, std::string_view name) {
   if (name.empty()) {
     throw UsageError(prefix(text) + "a policy's name is missing; write NAME[:key=value…], e.g. " +
                      "h2o:norm=mean");
   }
-  const PolicyInfo* info = find_policy(name);
-  if (info != nullptr) return *info;
+  if (const PolicyInfo* info = find_policy(name)) return {info, nullptr};
+  const PartInfo* part = find_part(name == "pyramidkv" ? "pyramid" : name);
+  if (part != nullptr && !part->alone.empty()) return {find_policy(part->alone), part};
   const auto names = policy_names();
-  if (std::find(kParts.begin(), kParts.end(), name) != kParts.end()) {
+  if (part != nullptr) {
     throw UsageError(prefix(text) + quoted(name) + " is no policy of its own but a part that " +
                      "follows one after \"+\"; known policies: " + joined(names));
   }
-  throw UsageError(prefix(text) + "unknown policy " + quoted(name) + suggestion(name, names) +
-                   " (known: " + joined(names) + ")");
+  std::vector<std::string_view> all = names;
+  for (const std::string_view known : part_names()) all.push_back(known);
+  throw UsageError(prefix(text) + "unknown policy " + quoted(name) + suggestion(name, all) +
+                   " (known: " + joined(names) + "; parts after \"+\": " + joined(part_names()) +
+                   ")");
 }
 
-const ParamInfo& known_param(std::string_view text, const PolicyInfo& info,
-                             const std::vector<ParamInfo>& params, std::string_view key) {
+const PartInfo& known_part(std::string_view text, std::string_view name) {
+  const PartInfo* info = find_part(name);
+  if (info != nullptr) return *info;
+  throw UsageError(prefix(text) + "unknown part " + quoted(name) + " after \"+\"" +
+                   suggestion(name, part_names()) + " (known: " + joined(part_names()) + ")");
+}
+
+const ParamInfo* param_named(std::span<const ParamInfo> params, std::string_view key) {
   const auto found = std::find_if(params.begin(), params.end(),
                                   [key](const ParamInfo& param) { return param.name == key; });
-  if (found != params.end()) return *found;
-  std::vector<std::string_view> names;
-  for (const ParamInfo& param : params) names.push_back(param.name);
-  throw UsageError(prefix(text) + std::string(info.name) + " has no parameter " + quoted(key) +
-                   suggestion(key, names) + " (known: " + joined(names) + ")");
+  return found == params.end() ? nullptr : &*found;
 }
 
-void read_param(std::string_view text, const PolicyInfo& info, const std::vector<ParamInfo>& params,
-                std::string_view piece, PolicySpec& spec) {
+struct KeyValue {
+  std::string_view key;
+  std::string_view value;
+};
+
+KeyValue key_value(std::string_view text, std::string_view piece) {
   const std::size_t equals = piece.find('=');
-  const std::string_view key = piece.substr(0, equals);
-  if (equals == std::string_view::npos || key.empty()) {
+  if (equals == std::string_view::npos || equals == 0) {
     throw UsageError(prefix(text) + quoted(piece) + " is not of the form key=value");
   }
-  const ParamInfo& param = known_param(text, info, params, key);
-  const std::string_view value = piece.substr(equals + 1);
-  if (param.name == "mode" && value == "uniform_victim") {
-    throw UsageError(prefix(text) +
-                     "mode=uniform_victim is not available in this build; use mode=reservoir");
-  }
-  const std::string checked = checked_value(prefix(text), param, value);
-  if (!spec.written.emplace(key, checked).second) {
-    throw UsageError(prefix(text) + std::string(key) + " is given twice; give it once");
-  }
-  spec.params[std::string(key)] = checked;
+  return {piece.substr(0, equals), piece.substr(equals + 1)};
 }
 
-// Parts are recognised, so that a misspelt one and one of another build get different answers.
-void refuse_parts(std::string_view text, std::span<const std::string_view> parts) {
-  for (const std::string_view part : parts) {
-    const std::string_view name = part.substr(0, part.find(':'));
-    if (std::find(kParts.begin(), kParts.end(), name) == kParts.end()) {
-      throw UsageError(prefix(text) + "unknown part " + quoted(name) + " after \"+\"" +
-                       suggestion(name, kParts));
-    }
-    throw UsageError(prefix(text) + "this build has no part " + quoted(name) + "; leave \"+" +
-                     std::string(part) + "\" out");
+// Reads one key into the params and written values of a score or part.
+template <class Spec>
+void read_param(std::string_view text, std::string_view owner, std::span<const ParamInfo> params,
+                const KeyValue& pair, Spec& spec) {
+  const ParamInfo* param = param_named(params, pair.key);
+  if (param == nullptr) {
+    std::vector<std::string_view> names;
+    for (const ParamInfo& known : params) names.push_back(known.name);
+    throw UsageError(prefix(text) + std::string(owner) + " has no parameter " + quoted(pair.key) +
+                     suggestion(pair.key, names) +
+                     (names.empty() ? std::string() : " (known: " + joined(names) + ")"));
   }
+  const std::string checked = checked_value(prefix(text), *param, pair.value);
+  if (!spec.written.emplace(pair.key, checked).second) {
+    throw UsageError(prefix(text) + std::string(pair.key) + " is given twice; give it once");
+  }
+  spec.params[std::string(pair.key)] = checked;
+}
+
+PartSpec new_part(const PartInfo& info) {
+  PartSpec part;
+  part.name = info.name;
+  for (const ParamInfo& param : info.params) part.params[std::string(param.name)] = param.fallback;
+  return part;
+}
+
+void add_part(std::string_view text, PartSpec part, std::vector<PartSpec>& parts) {
+  for (const PartSpec& other : parts) {
+    if (other.name == part.name) {
+      throw UsageError(prefix(text) + "part " + quoted(part.name) +
+                       " is given twice; give it once");
+    }
+    const auto kind = find_part(part.name)->kind;
+    if (kind == find_part(other.name)->kind) {
+      throw UsageError(prefix(text) + quoted(part.name) + " and " + quoted(other.name) +
+                       " decide the same thing; give one of them");
+    }
+  }
+  parts.push_back(std::move(part));
+}
+
+std::vector<PartSpec> in_registry_order(std::vector<PartSpec> given) {
+  std::vector<PartSpec> ordered;
+  for (const PartInfo& info : parts()) {
+    for (PartSpec& part : given) {
+      if (part.name == info.name) ordered.push_back(std::move(part));
+    }
+  }
+  return ordered;
 }
 
 template <class Mode>
@@ -133,11 +179,13 @@ void read_modes(PolicySpec& spec) {
       mode_named(spec.params.at("prefill"),
                  {PrefillMode::kMonolithic, PrefillMode::kStreaming, PrefillMode::kTwoPass});
   spec.chunk = int_param(spec, "chunk");
+  spec.every = int_param(spec, "every");
   spec.protect_last = spec.params.at("protect_last") == "true";
 }
 
-void check_combinations(std::string_view text, const PolicyInfo& info,
-                        const std::vector<ParamInfo>& params, const PolicySpec& spec) {
+// `only_with` of parameters that were written.
+template <class Spec>
+void check_only_with(std::string_view text, std::span<const ParamInfo> params, const Spec& spec) {
   for (const ParamInfo& param : params) {
     if (param.only_with.empty() || !spec.written.contains(std::string(param.name))) continue;
     const std::size_t equals = param.only_with.find('=');
@@ -147,20 +195,6 @@ void check_combinations(std::string_view text, const PolicyInfo& info,
                        std::string(param.only_with) + "; write both or neither");
     }
   }
-  if (spec.is_full() && spec.decode != DecodeMode::kSelf) {
-    throw UsageError(prefix(text) + "full never evicts, so decode=" + spec.params.at("decode") +
-                     " means nothing; leave it out");
-  }
-  if (!info.has_in_stream_rule && spec.decode == DecodeMode::kSelf) {
-    throw UsageError(prefix(text) + std::string(info.name) +
-                     " acts at the prompt's end only and has no rule for decoding; use "
-                     "decode=grow, window, tova or h2o");
-  }
-  if (spec.prefill == PrefillMode::kStreaming && !info.has_in_stream_rule) {
-    throw UsageError(prefix(text) + std::string(info.name) +
-                     " acts at the prompt's end only, so there is nothing to do during a streaming "
-                     "prefill; use prefill=monolithic or two_pass");
-  }
 }
 
 std::string canonical_text(const PolicySpec& spec, const std::vector<ParamInfo>& params) {
@@ -169,6 +203,13 @@ std::string canonical_text(const PolicySpec& spec, const std::vector<ParamInfo>&
     const std::string name(param.name);
     if (spec.params.at(name) != param.fallback) text += ":" + name + "=" + spec.params.at(name);
   }
+  for (const PartSpec& part : spec.parts) {
+    text += "+" + part.name;
+    for (const ParamInfo& param : find_part(part.name)->params) {
+      const std::string name(param.name);
+      if (part.params.at(name) != param.fallback) text += ":" + name + "=" + part.params.at(name);
+    }
+  }
   return text;
 }
 
@@ -176,23 +217,51 @@ std::string canonical_text(const PolicySpec& spec, const std::vector<ParamInfo>&
 
 bool PolicySpec::acts_in_stream() const {
   const PolicyInfo* info = find_policy(score);
-  return info != nullptr && info->has_in_stream_rule && decode == DecodeMode::kSelf;
+  const Composition parts_of = compose(*this);
+  return info != nullptr && info->has_in_stream_rule && !info->needs_prompt && !parts_of.cake &&
+         !parts_of.heads && !parts_of.sparse_prefill && decode == DecodeMode::kSelf;
 }
 
 PolicySpec parse_policy(std::string_view untrimmed) {
   const std::string_view text = trimmed(untrimmed);
-  const auto parts = split(text, '+');
-  const auto pieces = split(parts.front(), ':');
-  const PolicyInfo& info = known_policy(text, pieces.front());
+  const auto texts = split(text, '+');
+  const auto pieces = split(texts.front(), ':');
+  const Head head = known_head(text, pieces.front());
+  const PolicyInfo& info = *head.score;
   const std::vector<ParamInfo> params = params_of(info);
 
   PolicySpec spec;
   spec.score = info.name;
   for (const ParamInfo& param : params) spec.params[std::string(param.name)] = param.fallback;
-  for (std::size_t i = 1; i < pieces.size(); ++i) read_param(text, info, params, pieces[i], spec);
-  refuse_parts(text, std::span(parts).subspan(1));
+  std::vector<PartSpec> given;
+  if (head.part != nullptr) given.push_back(new_part(*head.part));
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    const KeyValue pair = key_value(text, pieces[i]);
+    // Of a part that stands for its score too, keys go to whichever has them.
+    if (head.part != nullptr && param_named(head.part->params, pair.key) != nullptr) {
+      read_param(text, head.part->name, head.part->params, pair, given.front());
+    } else {
+      read_param(text, info.name, params, pair, spec);
+    }
+  }
+  for (std::size_t i = 1; i < texts.size(); ++i) {
+    const auto part_pieces = split(texts[i], ':');
+    const PartInfo& part_info = known_part(text, part_pieces.front());
+    PartSpec part = new_part(part_info);
+    for (std::size_t k = 1; k < part_pieces.size(); ++k)
+      read_param(text, part_info.name, part_info.params, key_value(text, part_pieces[k]), part);
+    add_part(text, std::move(part), given);
+  }
+  if (!info.own_part.empty() && std::none_of(given.begin(), given.end(), [](const PartSpec& part) {
+        return find_part(part.name)->kind == PartInfo::Kind::kLayerBudgets;
+      })) {
+    spec.implied_part = info.own_part;
+  }
+  spec.parts = in_registry_order(std::move(given));
   read_modes(spec);
-  check_combinations(text, info, params, spec);
+  check_only_with(text, params, spec);
+  for (const PartSpec& part : spec.parts) check_only_with(text, find_part(part.name)->params, part);
+  check_combinations(prefix(text), info, spec);
   spec.canonical = canonical_text(spec, params);
   return spec;
 }

@@ -13,23 +13,33 @@
 
 namespace kvscope {
 
+struct PartSpec {
+  std::string name;                           // registry name (parts.h)
+  std::map<std::string, std::string> params;  // defaults filled in
+  std::map<std::string, std::string> written;
+};
+
 // A parsed, validated policy text. Parameters with defaults filled in; the ones that follow the
 // budget and were not written (recent, window, sinks) hold "auto".
 struct PolicySpec {
-  // The label of the policy: SCORE and the parameters that differ from the defaults, in registry
-  // order. A written recent, window or sinks is always there, as it does not shrink.
+  // The label of the policy: SCORE and PARTs with the parameters that differ from the defaults, in
+  // registry order. A written recent, window or sinks is always there, as it does not shrink.
   std::string canonical;
   std::string score;  // registry name
   std::map<std::string, std::string> params;
   std::map<std::string, std::string> written;  // what the user wrote
-  std::vector<std::string> parts;              // later work: allocations, storages, wrappers
+  std::vector<PartSpec> parts;                 // in registry order
+  std::string_view implied_part;               // budgets that belong to the score itself (cake)
   DecodeMode decode = DecodeMode::kSelf;
   PositionMode positions = PositionMode::kAbsolute;
   PrefillMode prefill = PrefillMode::kMonolithic;
   int chunk = 1;
+  int every = 1;  // decode rows between selections
   bool protect_last = true;
 
   bool is_full() const { return score == "full"; }
+  // The baseline itself: the full cache as the model made it.
+  bool is_reference() const { return is_full() && parts.empty(); }
   bool acts_in_stream() const;  // decode = self and the score has an in-stream rule
 };
 

@@ -28,7 +28,7 @@ std::unique_ptr<Policy> make_streaming_llm(const PolicySpec& spec, const FitRequ
   rule.protect_last = spec.protect_last;
   rule.sinks = fit_param(spec, request, "sinks", kDefaultSinks, budget_tokens - 1,
                          budget_tokens - 1, "the budget less one token");
-  return std::make_unique<RulePolicy>(spec, rule,
+  return std::make_unique<RulePolicy>(spec, request, rule,
                                       std::map<std::string, int>{{"sinks", rule.sinks}});
 }
 

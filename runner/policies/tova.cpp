@@ -16,7 +16,8 @@
 namespace kvscope {
 namespace {
 
-std::unique_ptr<Policy> make_tova(const PolicySpec& spec, const FitRequest&, int budget_tokens) {
+std::unique_ptr<Policy> make_tova(const PolicySpec& spec, const FitRequest& request,
+                                  int budget_tokens) {
   ScanRule rule;
   rule.statistic = ScanRule::Statistic::kLast;
   rule.victim = ScanRule::Victim::kLowest;
@@ -24,7 +25,7 @@ std::unique_ptr<Policy> make_tova(const PolicySpec& spec, const FitRequest&, int
       spec.params.at("scope") == "layer" ? ScanRule::Scope::kLayer : ScanRule::Scope::kHead;
   rule.budget_tokens = budget_tokens;
   rule.protect_last = spec.protect_last;
-  return std::make_unique<RulePolicy>(spec, rule);
+  return std::make_unique<RulePolicy>(spec, request, rule);
 }
 
 constexpr std::array<ParamInfo, 1> kParams = {{

@@ -13,6 +13,8 @@ void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable
                   const DenseJob& job);
 void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
                     const ColumnWeightsJob& job);
+void attention_rows(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+                    const AttentionRowsJob& job);
 void gather(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
             std::span<const GatherJob> jobs);
 void scan(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,

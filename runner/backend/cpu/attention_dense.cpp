@@ -161,6 +161,41 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
   });
 }
 
+void attention_rows(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+                    const AttentionRowsJob& job) {
+  const RowLayout layout{shape};
+  const int d = shape.head_dim;
+  const int group = shape.group();
+  pool.parallel_for(std::size_t(job.n_rows) * shape.n_kv_heads, [&](std::size_t i, int) {
+    const int kv_head = int(i) % shape.n_kv_heads;
+    const int r = int(i) / shape.n_kv_heads;
+    const int u = job.first_row + r;
+    std::vector<float> q(std::size_t(group) * d);
+    std::vector<float> z(std::size_t(group) * kWeightSlots);
+    std::vector<QueryState> states(group);
+    for (int g = 0; g < group; ++g) {
+      rotate_row(rope, job.qkv + u * shape.row_floats() + layout.query(kv_head * group + g), u,
+                 query_scale(shape), q.data() + std::size_t(g) * d);
+    }
+    for_each_block(job.heads[kv_head], u + 1, [&](std::span<const PageView> pages, int first) {
+      const int live = std::min(kWeightSlots, u + 1 - first);
+      for (int g = 0; g < group; ++g) {
+        states[g].q = q.data() + std::size_t(g) * d;
+        states[g].live = live;
+        states[g].logits = z.data() + std::size_t(g) * kWeightSlots;
+      }
+      block_logits(states, pages, d);
+      for (int g = 0; g < group; ++g) {
+        const std::size_t head = std::size_t(kv_head) * group + g;
+        float* out = job.out + (std::size_t(r) * shape.n_heads + head) * job.n_prompt + first;
+        std::fill_n(out, live, 0.0F);
+        accumulate_weights({states[g].logits, std::size_t(live)}, job.lse[head * job.n_prompt + u],
+                           1.0F, out);
+      }
+    });
+  });
+}
+
 void gather(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
             std::span<const GatherJob> jobs) {
   const RowLayout layout{shape};

@@ -11,21 +11,41 @@
 #include "runner/backend/cpu/page_kernels.h"
 #include "runner/backend/cpu/slots.h"
 #include "runner/backend/cpu/victims.h"
+#include "runner/base/norm.h"
 #include "runner/base/splitmix.h"
 
 namespace kvscope::cpu {
 
 namespace {
 
+class UnitReader final : public SlotReader {
+ public:
+  UnitReader(const HeadCache* heads, int n_kv_heads) : heads_(heads), n_kv_heads_(n_kv_heads) {}
+  int n_kv_heads() const override { return n_kv_heads_; }
+  int head_dim() const override { return heads_[0].pool().shape().head_dim; }
+  void read_key(int kv_head, int slot, std::span<float> out) const override {
+    read_slot(heads_[kv_head], slot, out, {});
+  }
+  void read_value(int kv_head, int slot, std::span<float> out) const override {
+    read_slot(heads_[kv_head], slot, {}, out);
+  }
+
+ private:
+  const HeadCache* heads_;
+  int n_kv_heads_;
+};
+
 class UnitScan {
  public:
   UnitScan(const AttentionShape& shape, const RopeTable& rope, const ScanJob& job)
       : shape_(shape), rope_(rope), job_(job), d_(shape.head_dim), group_(shape.group()) {
     const bool has_rule = job.rule.evicts() && job.host == nullptr;
-    use_.statistic = has_rule && job.rule.statistic != ScanRule::Statistic::kNone;
-    use_.count = has_rule && job.rule.statistic == ScanRule::Statistic::kMean;
+    use_.statistic = has_rule && keeps_statistic(job.rule.statistic);
+    use_.count = has_rule && keeps_count(job.rule.statistic);
     use_.priority = has_rule && job.rule.victim == ScanRule::Victim::kPriority;
-    observes_ = use_.statistic || job.host != nullptr;
+    observes_ =
+        job.host != nullptr || (has_rule && job.rule.statistic != ScanRule::Statistic::kNone &&
+                                job.rule.statistic != ScanRule::Statistic::kKeyNorm);
     q_.resize(std::size_t(group_) * d_);
     states_.resize(group_);
   }
@@ -36,10 +56,10 @@ class UnitScan {
       for (int h = 0; h < job_.n_kv_heads; ++h) append(h, r);
       if (observes_) probabilities_.resize(std::size_t(job_.n_kv_heads) * group_ * n_slots_);
       for (int h = 0; h < job_.n_kv_heads; ++h) attend(h, r);
-      observe();
+      observe(r);
       record_visible(r);
-      const bool chunk_ends = (job_.rows_before + r + 1) % job_.chunk == 0 ||
-                              r + 1 == job_.n_rows + job_.rows_after;
+      const bool chunk_ends =
+          (job_.rows_before + r + 1) % job_.chunk == 0 || r + 1 == job_.n_rows + job_.rows_after;
       if (chunk_ends && (job_.rule.evicts() || job_.host != nullptr)) evict(r);
       record_resident(r);
     }
@@ -65,6 +85,10 @@ class UnitScan {
     const int kv_head = job_.first_kv_head + h;
     const float* k = row(r) + std::size_t(shape_.n_heads + kv_head) * d_;
     const float* v = k + std::size_t(shape_.n_kv_heads) * d_;
+    if (use_.statistic && job_.rule.statistic == ScanRule::Statistic::kKeyNorm && h == 0)
+      head.statistic[slot] = -norm({k, std::size_t(d_)});
+    if (use_.count && job_.rule.statistic == ScanRule::Statistic::kLastUse && h == 0)
+      head.count[slot] = std::uint32_t(position(r));
     std::optional<int> angle = position(r);
     if (job_.positions == PositionMode::kCacheRelative) angle.reset();
     if (job_.positions == PositionMode::kRerotate) angle = slot;
@@ -154,11 +178,19 @@ class UnitScan {
     }
   }
 
-  void observe() {
+  void observe(int r) {
     if (!observes_) return;
     const int n_query_heads = job_.n_kv_heads * group_;
     if (job_.host != nullptr) {
-      job_.host->observe({job_.heads[0].positions(), probabilities_, n_query_heads});
+      const UnitReader reader(job_.heads, job_.n_kv_heads);
+      VisibleRow seen{job_.heads[0].positions(), probabilities_, n_query_heads, &reader};
+      const float* q = row(r) + std::size_t(job_.first_kv_head) * group_ * d_;
+      const float* k = row(r) + std::size_t(shape_.n_heads + job_.first_kv_head) * d_;
+      seen.queries = {q, std::size_t(n_query_heads) * d_};
+      seen.keys = {k, std::size_t(job_.n_kv_heads) * d_};
+      seen.values = {k + std::size_t(shape_.n_kv_heads) * d_, std::size_t(job_.n_kv_heads) * d_};
+      seen.inverse_frequency = rope_.inverse_frequency;
+      job_.host->observe(seen);
       return;
     }
     update_statistic(job_.rule, probabilities_, n_query_heads, job_.heads[0]);
@@ -190,7 +222,8 @@ class UnitScan {
   }
 
   void choose_host_victims() {
-    const std::vector<std::int32_t> keep = job_.host->select(job_.heads[0].positions());
+    const UnitReader reader(job_.heads, job_.n_kv_heads);
+    const std::vector<std::int32_t> keep = job_.host->select({job_.heads[0].positions(), &reader});
     victims_.clear();
     std::size_t next = 0;
     for (int slot = 0; slot < n_slots_; ++slot) {

@@ -36,8 +36,8 @@ std::unique_ptr<PackedMatrix> CpuBackend::pack(const ReadRows& rows, int n_out, 
   return make_portable_matrix(pool_, rows, n_out, n_in, dtype);
 }
 
-std::unique_ptr<EmbeddingTable> CpuBackend::pack_embedding(const ReadRows& rows,
-                                                           int n_vocab, int d_model, DType dtype) {
+std::unique_ptr<EmbeddingTable> CpuBackend::pack_embedding(const ReadRows& rows, int n_vocab,
+                                                           int d_model, DType dtype) {
   return std::make_unique<CpuEmbedding>(pool_, rows, n_vocab, d_model, dtype);
 }
 
@@ -89,6 +89,11 @@ void CpuBackend::attend_dense(const AttentionShape& shape, const RopeTable& rope
 void CpuBackend::column_weights(const AttentionShape& shape, const RopeTable& rope,
                                 const ColumnWeightsJob& job) {
   cpu::column_weights(pool_, shape, rope, job);
+}
+
+void CpuBackend::attention_rows(const AttentionShape& shape, const RopeTable& rope,
+                                const AttentionRowsJob& job) {
+  cpu::attention_rows(pool_, shape, rope, job);
 }
 
 void CpuBackend::gather(const AttentionShape& shape, const RopeTable& rope,

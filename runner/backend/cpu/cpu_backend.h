@@ -21,8 +21,8 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,
                                      DType dtype) override;
-  std::unique_ptr<EmbeddingTable> pack_embedding(const ReadRows& rows, int n_vocab,
-                                                 int d_model, DType dtype) override;
+  std::unique_ptr<EmbeddingTable> pack_embedding(const ReadRows& rows, int n_vocab, int d_model,
+                                                 DType dtype) override;
 
   void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
              std::span<float> out) override;
@@ -39,6 +39,8 @@ class CpuBackend final : public Backend {
                     const DenseJob& job) override;
   void column_weights(const AttentionShape& shape, const RopeTable& rope,
                       const ColumnWeightsJob& job) override;
+  void attention_rows(const AttentionShape& shape, const RopeTable& rope,
+                      const AttentionRowsJob& job) override;
   void gather(const AttentionShape& shape, const RopeTable& rope,
               std::span<const GatherJob> jobs) override;
   void scan(const AttentionShape& shape, const RopeTable& rope,

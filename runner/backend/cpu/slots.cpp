@@ -104,6 +104,16 @@ void write_slot(HeadCache& head, int slot, const float* k, const float* v, const
   }
 }
 
+void read_slot(const HeadCache& head, int slot, std::span<float> key, std::span<float> value) {
+  const PageShape& shape = head.pool().shape();
+  const PageId page = head.pages()[slot / kPageSlots];
+  const int lane = slot % kPageSlots;
+  for (std::size_t i = 0; i < key.size(); ++i)
+    key[i] = load(head.pool().keys(page), shape.key_index(int(i), lane), shape.dtype);
+  for (std::size_t i = 0; i < value.size(); ++i)
+    value[i] = load(head.pool().values(page), shape.value_index(lane, int(i)), shape.dtype);
+}
+
 void turn_back_slot(HeadCache& head, int slot, int steps, const RopeTable& rope) {
   const PageShape& shape = head.pool().shape();
   std::byte* keys = head.pool().keys(head.writable_page(slot));
@@ -130,8 +140,12 @@ void append_ghost(HeadCache& ghosts, const HeadCache& head, int slot) {
 PageView page_view(const HeadCache& head, int index, int live) {
   const PagePool& pool = head.pool();
   const PageId page = head.pages()[index];
-  return {pool.keys(page), pool.shape().has_values ? pool.values(page) : nullptr,
-          pool.shape().dtype, false, live, nullptr};
+  return {pool.keys(page),
+          pool.shape().has_values ? pool.values(page) : nullptr,
+          pool.shape().dtype,
+          false,
+          live,
+          nullptr};
 }
 
 }  // namespace kvscope::cpu

@@ -20,6 +20,9 @@ void rotate_row(const RopeTable& rope, const float* x, int angle, float scale, f
 void write_slot(HeadCache& head, int slot, const float* k, const float* v, const RopeTable& rope,
                 std::optional<int> angle);
 
+// Reads a slot back as float32. key, value: [head_dim], or empty where it is not wanted.
+void read_slot(const HeadCache& head, int slot, std::span<float> key, std::span<float> value);
+
 // Turns a slot's stored keys back by `steps` positions (re-rotation after an eviction).
 void turn_back_slot(HeadCache& head, int slot, int steps, const RopeTable& rope);
 

@@ -4,11 +4,25 @@
 #include <cmath>
 #include <numeric>
 
+#include "runner/policies/last_use.h"
+
 namespace kvscope::cpu {
 
 void update_statistic(const ScanRule& rule, std::span<const float> probabilities, int n_query_heads,
                       HeadCache& head) {
   const int n = head.n_slots();
+  if (!keeps_statistic(rule.statistic) && !keeps_count(rule.statistic)) return;
+  if (rule.statistic == ScanRule::Statistic::kKeyNorm) return;  // known since the token joined
+  if (rule.statistic == ScanRule::Statistic::kLastUse) {
+    std::vector<float> a(probabilities.begin(), probabilities.begin() + n);
+    const float share = 1.0F / float(n_query_heads);
+    for (int h = 1; h < n_query_heads; ++h) {
+      for (int slot = 0; slot < n; ++slot) a[slot] += probabilities[std::size_t(h) * n + slot];
+    }
+    for (float& value : a) value *= share;
+    mark_used(rule, a, head.positions(), head.count);
+    return;
+  }
   const float share = 1.0F / float(n_query_heads);
   for (int slot = 0; slot < n; ++slot) {
     float a = probabilities[slot];
@@ -17,6 +31,9 @@ void update_statistic(const ScanRule& rule, std::span<const float> probabilities
     float& statistic = head.statistic[slot];
     switch (rule.statistic) {
       case ScanRule::Statistic::kNone:
+      case ScanRule::Statistic::kLastUse:
+      case ScanRule::Statistic::kKeyNorm:
+      case ScanRule::Statistic::kHost:
         break;
       case ScanRule::Statistic::kSum:
         statistic += a;
@@ -52,6 +69,10 @@ bool leaves_before(const ScanRule& rule, const HeadCache& head, int a, int b) {
       if (head.priority[a] != head.priority[b]) return head.priority[a] < head.priority[b];
       break;
     case ScanRule::Victim::kLowest: {
+      if (rule.statistic == ScanRule::Statistic::kLastUse) {
+        if (head.count[a] != head.count[b]) return head.count[a] < head.count[b];
+        break;
+      }
       const auto score = [&](int slot) {
         return rule.statistic == ScanRule::Statistic::kMean
                    ? head.statistic[slot] / float(head.count[slot])
