@@ -40,6 +40,15 @@ void Account::prompt_layer(int prompt_tokens, int n_kv_heads, bool two_pass,
   }
 }
 
+void Account::kept_so_far(std::span<const HeadCache> heads) {
+  kept_ = {};
+  kept_slots_ = 0;
+  for (const HeadCache& head : heads) {
+    add(kept_, {head.logical_bytes(), head.physical_bytes(), head.metadata_bytes()});
+    kept_slots_ += head.n_slots();
+  }
+}
+
 void Account::rows(std::size_t first_row, std::span<const StepSlots> steps,
                    std::int64_t slot_metadata) {
   const std::size_t end = first_row + steps.size();

@@ -22,6 +22,8 @@ class Account {
   // The prompt of a monolithic or two-pass arm, per layer in order: `prompt_tokens` dense in each
   // of n_kv_heads heads, then what was kept.
   void prompt_layer(int prompt_tokens, int n_kv_heads, bool two_pass, const HeadCache* kept);
+  // What the layers so far hold, where a later layer's cut took from earlier ones.
+  void kept_so_far(std::span<const HeadCache> heads);
   // Rows first_row … of one unit's head. stage: rows below n_prompt_rows (set by the constructor's
   // user) are prefill.
   void rows(std::size_t first_row, std::span<const StepSlots> steps, std::int64_t slot_metadata);

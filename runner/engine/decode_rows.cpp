@@ -208,8 +208,7 @@ class Decoder {
     arm.tokens_seen = row.sample->prompt_tokens + row.fed;
     const ModelConfig& c = context_.model.config;
     for (int layer = 0; layer < c.n_layers; ++layer) {
-      arm.bytes_by_layer.push_back(layer_bytes(
-          std::span(row.sequence.heads).subspan(std::size_t(layer) * c.n_kv_heads, c.n_kv_heads)));
+      arm.bytes_by_layer.push_back(layer_bytes(row.sequence, layer, c.n_kv_heads));
     }
     std::int64_t ghost_bytes = 0;
     for (const HeadCache& head : row.sequence.ghosts) ghost_bytes += head.physical_bytes();

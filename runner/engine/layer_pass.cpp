@@ -83,6 +83,16 @@ void LayerPass::plan_arms() {
       dense_rows_ = n_tokens_;
       result.is_dense = true;
       result.mode = arm.in_stream ? PrefillMode::kInStream : PrefillMode::kMonolithic;
+    } else if (arm.prompt_done != nullptr) {
+      rows.kind = Kind::kContinued;
+      dense_rows_ = std::max(dense_rows_, prompt);
+      result = std::move(*arm.prompt_done);
+      result.resident_positions.clear();
+      result.bytes_by_layer.clear();
+      result.ghost_bytes = 0;
+      rows_.push_back(rows);
+      results_.push_back(std::move(result));
+      continue;
     } else if (arm.in_stream) {
       rows.kind = Kind::kInStream;
     } else if (policy.prefill() == PrefillMode::kStreaming) {
@@ -110,7 +120,7 @@ void LayerPass::plan_chunk(int begin, int end) {
     Rows& rows = rows_[i];
     if (rows.kind == Kind::kDense) continue;
     rows.first_row = total_rows_;
-    rows.first_token = rows.kind == Kind::kCut ? request_.prompt_tokens : begin;
+    rows.first_token = follows_prompt(rows) ? request_.prompt_tokens : begin;
     rows.n_rows = end - rows.first_token;
     results_[i].first_position = rows.first_token;
     total_rows_ += rows.n_rows;
@@ -208,6 +218,10 @@ void LayerPass::run_dense(int layer) {
       result.account.prompt_layer(prompt, shape_.n_kv_heads,
                                   cuts[k].policy->prefill() == PrefillMode::kTwoPass,
                                   &result.sequence.heads[std::size_t(layer) * shape_.n_kv_heads]);
+      if (cuts[k].cascade != nullptr) {
+        result.account.kept_so_far(std::span<const HeadCache>(result.sequence.heads)
+                                       .first(std::size_t(layer + 1) * shape_.n_kv_heads));
+      }
       result.seconds += cuts[k].seconds;
     }
   }
@@ -285,7 +299,7 @@ void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
                    [](const ScanJob& a, const ScanJob& b) { return a.n_kv_heads > b.n_kv_heads; });
   context_.backend.scan(shape_, context_.rope, jobs);
   for (const Scan& scan : scans) {
-    const int first_own = rows_[scan.arm].kind == Kind::kCut ? request_.prompt_tokens : 0;
+    const int first_own = follows_prompt(rows_[scan.arm]) ? request_.prompt_tokens : 0;
     add_steps(results_[scan.arm].account, std::size_t(scan.stretch.chunk_begin - first_own),
               scan.n_rows(), shape_, rule(scan), steps_.data() + scan.first_step);
   }
@@ -294,9 +308,8 @@ void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
 void LayerPass::leave_layer(int layer) {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     PassResult& result = results_[i];
-    const std::vector<HeadCache>& held = result.is_dense ? dense_.heads : result.sequence.heads;
-    result.bytes_by_layer.push_back(layer_bytes(
-        std::span(held).subspan(std::size_t(layer) * shape_.n_kv_heads, shape_.n_kv_heads)));
+    result.bytes_by_layer.push_back(
+        layer_bytes(result.is_dense ? dense_ : result.sequence, layer, shape_.n_kv_heads));
     for (int h = 0; h < shape_.n_kv_heads; ++h) {
       const std::size_t index = std::size_t(layer) * shape_.n_kv_heads + h;
       HeadCache& head = result.is_dense ? dense_.heads[index] : result.sequence.heads[index];

@@ -51,6 +51,9 @@ struct PassArm {
   ProbeSink* probe = nullptr;
   bool in_stream = true;  // acts from the first token; else at the prompt's end (or chunk by chunk
                           // through the prompt)
+  // Its prompt passed all layers before (an arm whose layers share one total, policy.h
+  // make_cascade): rows after the prompt go on from there. Emptied.
+  struct PassResult* prompt_done = nullptr;
 };
 
 struct PassRequest {
@@ -103,7 +106,7 @@ class LayerPass {
   Sequence& dense_sequence() { return dense_; }  // if keep_caches
 
  private:
-  enum class Kind { kDense, kInStream, kCut, kStreamed };
+  enum class Kind { kDense, kInStream, kCut, kContinued, kStreamed };
   struct Rows {
     Kind kind = Kind::kDense;
     std::size_t first_row = 0;  // in the buffers
@@ -122,6 +125,9 @@ class LayerPass {
   };
 
   void plan_arms();
+  bool follows_prompt(const Rows& rows) const {  // own rows begin after a dense prompt
+    return rows.kind == Kind::kCut || rows.kind == Kind::kContinued;
+  }
   void plan_chunk(int begin, int end);  // rows and buffers
   bool run_chunk(const std::function<bool()>& stop);
   void finish_accounts();

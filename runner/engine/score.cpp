@@ -28,6 +28,32 @@ void check(const ScoreRequest& request, std::span<const ScoreArm> arms) {
   }
 }
 
+// Arms whose layers share one total: a layer's rows after the prompt need the cuts of all layers,
+// so the prompt passes all layers first. False: stopped.
+bool cascade_prompts(EngineContext& context, Forward& forward, const ScoreRequest& request,
+                     std::vector<PassArm>& arms, std::vector<PassResult>& prompts,
+                     const StopRequested& stop) {
+  std::vector<PassArm> cascading;
+  std::vector<std::size_t> which;
+  for (std::size_t i = 0; i < arms.size(); ++i) {
+    if (arms[i].in_stream || arms[i].policy->make_cascade() == nullptr) continue;
+    cascading.push_back(arms[i]);
+    which.push_back(i);
+  }
+  if (cascading.empty()) return true;
+  PassRequest prompt{request.tokens.first(request.prompt_tokens), request.prompt_tokens};
+  prompt.keep_caches = true;
+  prompt.want_hidden = false;
+  LayerPass pass(context, forward, prompt, cascading);
+  if (!pass.run(stop)) return false;
+  prompts.resize(which.size());
+  for (std::size_t k = 0; k < which.size(); ++k) {
+    prompts[k] = std::move(pass.results()[k]);
+    arms[which[k]].prompt_done = &prompts[k];
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& request,
@@ -52,6 +78,9 @@ std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& req
   std::vector<PassArm> pass_arms;
   for (const ScoreArm& arm : arms)
     pass_arms.push_back({arm.policy.get(), arm.probe, arm.in_stream});
+  std::vector<PassResult> prompts;
+  if (!cascade_prompts(impl_->context, impl_->forward, request, pass_arms, prompts, stop))
+    return std::nullopt;
   PassRequest pass_request{request.tokens, request.prompt_tokens,  request.compare_full,
                            false,          request.want_residents, true};
   pass_request.chunk_tokens =

@@ -149,9 +149,15 @@ KeptHead in_slot_order(KeptHead kept, std::span<const std::int32_t> slots) {
   return ordered;
 }
 
-std::int64_t layer_bytes(std::span<const HeadCache> heads) {
+std::int64_t layer_bytes(const Sequence& sequence, int layer, int n_kv_heads) {
   std::int64_t bytes = 0;
-  for (const HeadCache& head : heads) bytes += head.physical_bytes() + head.metadata_bytes();
+  for (int h = 0; h < n_kv_heads; ++h) {
+    const std::size_t index = std::size_t(layer) * n_kv_heads + h;
+    const HeadCache& head = sequence.heads[index];
+    bytes += head.physical_bytes() + head.metadata_bytes();
+    if (!sequence.host.empty() && sequence.host[index] != nullptr)
+      bytes += sequence.host[index]->state_bytes();
+  }
   return bytes;
 }
 

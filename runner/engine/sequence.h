@@ -60,8 +60,8 @@ void start_unit_states(Sequence& sequence, int layer, int n_layers, const Attent
 // The same entry with its arrays in the order of `slots` (the same positions).
 KeptHead in_slot_order(KeptHead kept, std::span<const std::int32_t> slots);
 
-// Pages and metadata that one layer's heads hold.
-std::int64_t layer_bytes(std::span<const HeadCache> heads);
+// Pages and metadata that one layer holds, host rules' state included.
+std::int64_t layer_bytes(const Sequence& sequence, int layer, int n_kv_heads);
 
 // Credits a layer's steps to the arm's account.
 void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape,

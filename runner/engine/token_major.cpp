@@ -119,9 +119,7 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
     results[i].ledger =
         state.account.finish(state.prefill_rows, c.n_layers * c.n_kv_heads, n_tokens);
     for (int layer = 0; layer < c.n_layers; ++layer) {
-      results[i].ledger.bytes_by_layer.push_back(
-          layer_bytes(std::span(state.sequence.heads)
-                          .subspan(std::size_t(layer) * c.n_kv_heads, c.n_kv_heads)));
+      results[i].ledger.bytes_by_layer.push_back(layer_bytes(state.sequence, layer, c.n_kv_heads));
     }
   }
   return results;

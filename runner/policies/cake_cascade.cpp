@@ -33,8 +33,9 @@ class CakeCascade final : public PromptCascade {
                        {},
                        layer.head_dim});
     scores_.push_back(policy_.layer_scores(layer));
-    std::vector<int> budgets(preferences_.size(), layer.prompt_tokens);
-    if (!at_end_ || layer.layer + 1 == layer.n_layers) {
+    const bool fits = layer.prompt_tokens <= budget_;  // then it fills up to the budget later
+    std::vector<int> budgets(preferences_.size(), fits ? budget_ : layer.prompt_tokens);
+    if (!fits && (!at_end_ || layer.layer + 1 == layer.n_layers)) {
       budgets =
           cake_prefix_budgets(preferences_, layer.n_layers, budget_, window, layer.prompt_tokens);
       for (int& budget : budgets) budget += window;

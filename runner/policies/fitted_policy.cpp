@@ -94,7 +94,8 @@ int FittedPolicy::protected_window() const {
 }
 
 std::vector<int> FittedPolicy::layer_budgets(int n_layers) const {
-  if (!composition_.pyramid) return {};
+  // A prompt that fits leaves nothing to share out; its layers fill up to the same budget later.
+  if (!composition_.pyramid || fitting_.prompt_tokens <= fitting_.budget_tokens) return {};
   const int n_fixed = protected_window() + fitting_.protection.sinks;
   if (composition_.pyramid->as_kvpress) {
     return pyramid_budgets_kvpress(n_layers, fitting_.budget_tokens, n_fixed,
@@ -123,7 +124,7 @@ std::vector<KeptHead> FittedPolicy::keep_best(int layer_budget, const PromptLaye
                                               const std::vector<PromptScores>& scores) const {
   const int n = layer.prompt_tokens;
   std::vector<int> budgets(scores.size(), layer_budget);
-  if (composition_.heads)
+  if (composition_.heads && n > layer_budget)
     budgets = split_by_heads(*composition_.heads, fitting_.protection, scores, layer_budget, n);
   std::vector<KeptHead> heads;
   for (std::size_t u = 0; u < scores.size(); ++u)

@@ -52,6 +52,10 @@ class NormRatios final : public ScoreState {
     scores_ = std::move(scores);
   }
 
+  std::int64_t state_bytes() const override {
+    return static_cast<std::int64_t>(scores_.size() * sizeof(float));
+  }
+
  private:
   std::vector<float> scores_;  // [n_slots]
 };

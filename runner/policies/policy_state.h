@@ -64,6 +64,8 @@ class PolicyState {
   virtual void compact(std::span<const std::int32_t> old_slot_of) = 0;
   // NaN scores or attention values met so far (policies.md 1.4).
   virtual std::uint64_t nan_scores() const { return 0; }
+  // What it holds for the cached tokens between rows (ScanRule::host_slot_bytes a slot).
+  virtual std::int64_t state_bytes() const { return 0; }
   // Not empty: the rule failed (a plug-in broke its contract) and the arm ends with this reason.
   virtual std::string error() const { return {}; }
 };

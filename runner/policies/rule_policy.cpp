@@ -36,6 +36,9 @@ class RuleScore final : public ScoreState {
     return scores;
   }
   void compact(std::span<const std::int32_t> old_slot_of) override { state_.compact(old_slot_of); }
+  std::int64_t state_bytes() const override {
+    return static_cast<std::int64_t>(state_.statistic().size_bytes() + state_.count().size_bytes());
+  }
   const RuleState& state() const { return state_; }
 
  private:

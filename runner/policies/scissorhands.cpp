@@ -8,7 +8,7 @@
 // where a_u(i) is the mean over the group's query heads, softmax over what was visible.
 //
 // Needs     : the attention probabilities of the last `history` rows.
-// State     : one bit per row of the history, cached token and KV head.
+// State     : one bit per row of the history, cached token and KV head, in words of 64.
 // Deviations: the cache refills without scoring after a drop; normalise=true divides by the rows
 // that saw the token.
 #include <array>
@@ -35,13 +35,13 @@ class LowCounts final : public ScoreState {
     // "≥ 1/n" must not flip on rounding where attention is exactly uniform (policies.md 1.4).
     const float bar = 1.0F / static_cast<float>(n) * (1.0F - 1e-6F);
     bits_.resize(n * words_);
-    rows_seen_.resize(n);
+    if (normalise_) rows_seen_.resize(n);
     const int at = row_ % history_;
     for (std::size_t i = 0; i < n; ++i) {
       std::uint64_t& word = bits_[i * words_ + at / 64];
       const std::uint64_t bit = std::uint64_t{1} << (at % 64);
       word = a[i] >= bar ? word & ~bit : word | bit;
-      rows_seen_[i] = std::min(rows_seen_[i] + 1, history_);
+      if (normalise_) rows_seen_[i] = std::min(rows_seen_[i] + 1, history_);
     }
     ++row_;
   }
@@ -63,10 +63,18 @@ class LowCounts final : public ScoreState {
     for (const std::int32_t slot : old_slot_of) {
       const auto first = bits_.begin() + static_cast<std::ptrdiff_t>(slot) * words_;
       bits.insert(bits.end(), first, first + words_);
-      rows_seen.push_back(rows_seen_[slot]);
+      if (normalise_) rows_seen.push_back(rows_seen_[slot]);
     }
     bits_ = std::move(bits);
     rows_seen_ = std::move(rows_seen);
+  }
+
+  std::int64_t state_bytes() const override {
+    return static_cast<std::int64_t>(bits_.size() * sizeof(std::uint64_t) +
+                                     rows_seen_.size() * sizeof(int));
+  }
+  static int slot_bytes(int history, bool normalise) {
+    return (history + 63) / 64 * 8 + (normalise ? static_cast<int>(sizeof(int)) : 0);
   }
 
  private:
@@ -75,7 +83,7 @@ class LowCounts final : public ScoreState {
   bool normalise_;
   int row_ = 0;                      // rows observed
   std::vector<std::uint64_t> bits_;  // [n_slots][words] ring: bit u % history is row u's
-  std::vector<int> rows_seen_;       // [n_slots] at most history
+  std::vector<int> rows_seen_;       // [n_slots] at most history; normalise only
 };
 
 class Scissorhands final : public FittedPolicy {
@@ -113,6 +121,7 @@ class Scissorhands final : public FittedPolicy {
 std::unique_ptr<Policy> make_scissorhands(const PolicySpec& spec, const FitRequest& request,
                                           int budget_tokens) {
   const int history = int_param(spec, "history");
+  const bool normalise = spec.params.at("normalise") == "true";
   const int recent = fit_param(spec, request, "recent", 10, std::max(1, budget_tokens / 2),
                                budget_tokens, "the budget");
   const int drop = fit_param(spec, request, "drop", std::max(1, budget_tokens / 2),
@@ -122,10 +131,11 @@ std::unique_ptr<Policy> make_scissorhands(const PolicySpec& spec, const FitReque
       spec,
       Fitting{.budget_tokens = budget_tokens,
               .prompt_tokens = request.length,
-              .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, (history + 7) / 8, false),
+              .rule = host_rule(budget_tokens, ScanRule::Scope::kHead,
+                                LowCounts::slot_bytes(history, normalise), false),
               .protection = {.recent = recent, .last = spec.protect_last},
               .drop_tokens = drop},
-      history, spec.params.at("normalise") == "true");
+      history, normalise);
 }
 
 constexpr std::array<ParamInfo, 4> kParams = {{

@@ -23,6 +23,7 @@ class ScoreState {
   virtual void compact(std::span<const std::int32_t> old_slot_of) = 0;
   // A selection took place: what was observed for it alone is forgotten.
   virtual void selected() {}
+  virtual std::int64_t state_bytes() const { return 0; }  // as PolicyState's
   virtual std::string error() const { return {}; }
 };
 
@@ -47,6 +48,10 @@ class ScoredState final : public PolicyState {
   std::vector<std::int32_t> select(const Slots& slots) const override;
   void compact(std::span<const std::int32_t> old_slot_of) override;
   std::uint64_t nan_scores() const override { return nan_scores_; }
+  std::int64_t state_bytes() const override {
+    return score_->state_bytes() +
+           static_cast<std::int64_t>(sizeof(std::int32_t)) * pages_.n_slots();
+  }
   std::string error() const override { return score_->error(); }
 
  private:

@@ -202,7 +202,10 @@ class UnitScan {
     } else {
       choose_victims(job_.rule, position(r), job_.heads[0], victims_);
     }
-    if (victims_.empty()) return;
+    if (victims_.empty()) {
+      if (job_.host != nullptr) compact_host();  // a selection took place
+      return;
+    }
     // Highest slot first, so that what moves into a hole is never itself a victim; the rule and the
     // host code agree on the order.
     std::sort(victims_.begin(), victims_.end(), std::greater<>());

@@ -21,6 +21,9 @@ KvBytes walk(const Sequence& sequence, const PageShape& page) {
                                          head.statistic.size() * 4 + head.count.size() * 4 +
                                          head.priority.size() * 8 + head.rank.size() * 4);
   }
+  for (const auto& state : sequence.host) {
+    if (state != nullptr) bytes.metadata_bytes += state->state_bytes();
+  }
   return bytes;
 }
 
@@ -45,6 +48,10 @@ TEST(Ledger, EqualsAWalkOfThePoolAtEveryStepAndSharedPagesCountOncePerRow) {
     const auto policy = fit(text, 37, 130, true);
     rules.push_back(after_rule(*policy, nullptr));
     sequences.push_back(make_sequence(context, *policy, nullptr));
+    for (int layer = 0; layer < tiny.model.config.n_layers; ++layer) {
+      start_unit_states(sequences.back(), layer, tiny.model.config.n_layers,
+                        tiny.model.attention_shape(), *policy, rules.back(), {});
+    }
     accounts.emplace_back(tiny.model.page_shape());
   }
   // Halfway, the first arm's row parts in two: the copy shares its pages until they differ.

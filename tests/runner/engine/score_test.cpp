@@ -111,7 +111,7 @@ TEST_P(Shapes, ABudgetThatHoldsEverythingIsTheFullCacheBitForBit) {
   for (const PolicyInfo& info : policies()) {
     const std::string text = std::string(info.name) + ":positions=absolute";
     if (info.name == "full") continue;
-    if (info.has_in_stream_rule) {
+    if (parse_policy(text).acts_in_stream()) {
       const auto arm = score(tiny.engine, ids, {in_stream_arm(text, kTokens)})[0];
       expect_same_bits(arm.nll_nats, full.nll_nats, text);
       for (const float kl : arm.kl_full_nats) EXPECT_EQ(kl, 0.0F) << text;
@@ -144,12 +144,21 @@ TEST_P(Shapes, ResidentsNeverExceedTheBudgetAndHoldTheNewestToken) {
   TinyEngine tiny(GetParam());
   const auto ids = random_ids(kTokens);
   for (const std::string& text : in_stream_policies()) {
-    if (text == "full") continue;
+    const PolicySpec spec = parse_policy(text);
+    if (spec.is_full() || spec.score == "quest") continue;
     const auto result = score(tiny.engine, ids, {in_stream_arm(text)})[0];
-    EXPECT_EQ(result.ledger.peak_resident_tokens, kBudget) << text;
-    EXPECT_EQ(result.ledger.peak_visible_tokens, kBudget + 1) << text;
+    // Whole pages leave when the newest is full; layers of a pyramid have their own budgets.
+    const bool paged = spec.score == "paged_eviction" || text.find("+page") != std::string::npos;
+    const bool pyramid = text.find("+pyramid") != std::string::npos;
+    const int page = spec.score == "paged_eviction" ? 10 : 5;  // at most
+    const int most = pyramid ? 2 * kBudget : kBudget + (paged ? page - 1 : spec.every - 1);
+    EXPECT_LE(result.ledger.peak_resident_tokens, most) << text;
+    EXPECT_LE(result.ledger.peak_visible_tokens, most + 1) << text;
+    if (pyramid) EXPECT_EQ(result.ledger.mean_resident_tokens, kBudget) << text;
     for (const auto& set : result.resident_positions) {
-      EXPECT_EQ(int(set.size()), kBudget) << text;
+      EXPECT_LE(int(set.size()), most) << text;
+      const bool refills = paged || pyramid || spec.score == "scissorhands";
+      if (!refills) EXPECT_EQ(int(set.size()), kBudget) << text;
       if (text.find("protect_last=false") == std::string::npos)
         EXPECT_EQ(set.back(), kTokens - 1) << text;
     }

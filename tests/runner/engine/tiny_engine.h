@@ -80,7 +80,7 @@ inline std::shared_ptr<const Policy> fit(const std::string& text, int budget_tok
 inline std::vector<std::string> in_stream_policies() {
   std::vector<std::string> texts;
   for (const PolicyInfo& info : policies()) {
-    if (!info.has_in_stream_rule && info.name != "full") continue;
+    if (!parse_policy(info.name).acts_in_stream()) continue;
     texts.emplace_back(info.name);
     if (info.name == "full") continue;
     for (const char* mode : {"absolute", "cache_relative", "rerotate"}) {
@@ -88,21 +88,58 @@ inline std::vector<std::string> in_stream_policies() {
     }
   }
   texts.insert(texts.end(),
-               {"h2o:norm=mean", "tova:scope=head", "tova:protect_last=false", "random:seed=5"});
+               {"h2o:norm=mean", "tova:scope=head", "tova:protect_last=false", "random:seed=5",
+                "random:mode=uniform_victim", "lru:use=topk", "h2o:heads=summed", "h2o+pyramid",
+                "h2o+page:size=4", "sliding_window+page:size=5", "tova:every=5",
+                "keydiff:every=4:positions=rerotate", "h2o+kv_int8", "full+kv_fp8", "full+kivi"});
   return texts;
 }
 
 inline std::vector<std::string> prompt_policies() {
   std::vector<std::string> texts = in_stream_policies();
-  texts.insert(
-      texts.end(),
-      {"snapkv", "snapkv:decode=window", "snapkv:decode=tova", "snapkv:decode=h2o",
-       "h2o:decode=grow", "tova:decode=grow", "streaming_llm:positions=absolute:decode=grow",
-       "snapkv:positions=rerotate:decode=window", "h2o:prefill=streaming:chunk=7",
-       "streaming_llm:prefill=streaming", "streaming_llm:prefill=streaming:chunk=6:decode=window",
-       "random:positions=rerotate:prefill=streaming:decode=window",
-       "tova:prefill=streaming:chunk=4:decode=grow", "h2o:prefill=streaming:chunk=5:decode=window",
-       "h2o:prefill=two_pass"});
+  texts.insert(texts.end(), {"snapkv",
+                             "snapkv:decode=window",
+                             "snapkv:decode=tova",
+                             "snapkv:decode=h2o",
+                             "h2o:decode=grow",
+                             "tova:decode=grow",
+                             "streaming_llm:positions=absolute:decode=grow",
+                             "snapkv:positions=rerotate:decode=window",
+                             "h2o:prefill=streaming:chunk=7",
+                             "streaming_llm:prefill=streaming",
+                             "streaming_llm:prefill=streaming:chunk=6:decode=window",
+                             "random:positions=rerotate:prefill=streaming:decode=window",
+                             "tova:prefill=streaming:chunk=4:decode=grow",
+                             "h2o:prefill=streaming:chunk=5:decode=window",
+                             "h2o:prefill=two_pass",
+                             "cake",
+                             "cake:prefill=two_pass",
+                             "cake:decode=grow",
+                             "cake:positions=cache_relative",
+                             "snapkv+pyramid",
+                             "snapkv+adakv",
+                             "h2o:decode=tova+adakv",
+                             "snapkv+pyramid+adakv:alpha=0:normalize=true",
+                             "h2o+cake",
+                             "expected_attention",
+                             "expected_attention:decode=window",
+                             "knorm:decode=grow",
+                             "keydiff:decode=grow",
+                             "lru:rows=5",
+                             "scissorhands:decode=window",
+                             "h2o:every=6",
+                             "snapkv:prefill=streaming:chunk=9",
+                             "expected_attention:prefill=streaming:chunk=8",
+                             "scissorhands:prefill=streaming:chunk=7",
+                             "lru:prefill=streaming:chunk=6:decode=grow",
+                             "keydiff:prefill=streaming:chunk=6",
+                             "paged_eviction:prefill=streaming:chunk=5",
+                             "snapkv:prefill=streaming:chunk=11:decode=window",
+                             "snapkv+kv_int8",
+                             "snapkv+kivi",
+                             "pyramidkv+kv_fp8:format=e5m2",
+                             "full+minference:vertical=30:slash=50",
+                             "snapkv+minference:pattern=a_shape:n_init=2:n_local=8"});
   return texts;
 }
 
