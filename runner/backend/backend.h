@@ -19,9 +19,11 @@
 #include "runner/cache/head_cache.h"
 #include "runner/engine/logit_divergence.h"
 #include "runner/engine/probe_sink.h"
+#include "runner/policies/minference_index.h"
 #include "runner/policies/policy.h"
 #include "runner/policies/policy_state.h"
 #include "runner/policies/prompt_layer.h"
+#include "runner/policies/quest_pages.h"
 
 namespace kvscope {
 
@@ -83,6 +85,7 @@ struct StepSlots {
   std::int32_t visible_pages = 0;
   std::int32_t resident_slots = 0;
   std::int32_t resident_pages = 0;
+  std::int64_t extra_metadata_bytes = 0;  // bounds of pages that rows choose by
 };
 
 // Row after row of one selection unit: append, attend over the visible slots, observe, select,
@@ -105,7 +108,8 @@ struct ScanJob {
   PositionMode positions = PositionMode::kAbsolute;
   ScanRule rule;                 // rule.evicts() false: grow
   PolicyState* host = nullptr;   // if set: this code decides instead of `rule`
-  std::optional<ReadRule> read;  // attend to the chosen pages only; nothing is evicted then
+  std::optional<ReadRule> read;  // attend to the chosen pages only; nothing is evicted then …
+  QuestPages* read_pages = nullptr;  // … [n_kv_heads] the bounds of the slots' pages, kept up to date
   int chunk = 1;                 // evict after every `chunk` rows of the stretch (and its last)
   ProbeSink* probe = nullptr;
   StepSlots* steps = nullptr;  // optional [n_kv_heads][n_rows]
@@ -128,6 +132,16 @@ struct ColumnWeightsJob {
   int n_rows = 0;
   PromptNeed need;
   float* out = nullptr;  // [n_heads][n_rows]
+};
+
+// Causal attention of prompt rows over the columns of an index, one a query head. The keys and
+// values of all rows are in `heads`.
+struct SparseJob {
+  const HeadCache* heads = nullptr;  // [n_kv_heads], slots = positions 0 … n_rows-1
+  const float* qkv = nullptr;        // [n_rows][row_floats]
+  float* out = nullptr;              // [n_rows][n_heads * head_dim]
+  int n_rows = 0;
+  std::span<const std::unique_ptr<PrefillIndex>> index;  // [n_heads]
 };
 
 // Probabilities of a few dense rows, as ColumnWeightsJob's.
@@ -182,6 +196,8 @@ class Backend {
   // Attention. `rope` covers every position and rank used.
   virtual void attend_dense(const AttentionShape& shape, const RopeTable& rope,
                             const DenseJob& job) = 0;
+  virtual void attend_sparse(const AttentionShape& shape, const RopeTable& rope,
+                             const SparseJob& job) = 0;
   virtual void column_weights(const AttentionShape& shape, const RopeTable& rope,
                               const ColumnWeightsJob& job) = 0;
   virtual void attention_rows(const AttentionShape& shape, const RopeTable& rope,

@@ -95,6 +95,13 @@ void MeteredBackend::attend_dense(const AttentionShape& shape, const RopeTable& 
       [&] { return dense_work(shape, job, slots_before); });
 }
 
+void MeteredBackend::attend_sparse(const AttentionShape& shape, const RopeTable& rope,
+                                   const SparseJob& job) {
+  meter(
+      "attend_sparse", 0, 0, [&] { inner_.attend_sparse(shape, rope, job); },
+      [&] { return sparse_work(shape, job); });
+}
+
 void MeteredBackend::column_weights(const AttentionShape& shape, const RopeTable& rope,
                                     const ColumnWeightsJob& job) {
   meter(

@@ -11,7 +11,7 @@
 
 namespace kvscope {
 
-// "embed", "matmul", "elementwise" (rms_norm, swiglu, add), "attend_dense", "scan",
+// "embed", "matmul", "elementwise" (rms_norm, swiglu, add), "attend_dense", "attend_sparse", "scan",
 // "column_weights", "attention_rows", "gather", "log_sum_exp", "compare_logits".
 struct StageCounter {
   std::string_view stage;
@@ -52,6 +52,8 @@ class MeteredBackend final : public Backend {
 
   void attend_dense(const AttentionShape& shape, const RopeTable& rope,
                     const DenseJob& job) override;
+  void attend_sparse(const AttentionShape& shape, const RopeTable& rope,
+                     const SparseJob& job) override;
   void column_weights(const AttentionShape& shape, const RopeTable& rope,
                       const ColumnWeightsJob& job) override;
   void attention_rows(const AttentionShape& shape, const RopeTable& rope,

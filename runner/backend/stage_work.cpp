@@ -81,6 +81,15 @@ StageWork scan_work(const AttentionShape& shape, const ScanJob& job, int slots_b
           token_bytes * visible + row_bytes(shape, job.n_kv_heads) * job.n_rows};
 }
 
+StageWork sparse_work(const AttentionShape& shape, const SparseJob& job) {
+  double entries = 0.0;
+  for (const auto& index : job.index) entries += density(*index) * causal_slots(0, job.n_rows);
+  const double token_bytes = double(job.heads[0].pool().shape().token_bytes());
+  return {4.0 * shape.head_dim * entries,
+          token_bytes * shape.n_kv_heads * job.n_rows +
+              2.0 * kFloat * job.n_rows * shape.n_heads * shape.head_dim};
+}
+
 StageWork column_weights_work(const AttentionShape& shape, const ColumnWeightsJob& job) {
   if (job.need.rows == PromptNeed::Rows::kNone || job.n_rows == 0) return {};
   const int rows = job.need.rows == PromptNeed::Rows::kAll

@@ -36,6 +36,8 @@ StageWork dense_work(const AttentionShape& shape, const DenseJob& job, int slots
 // After the call, for job.steps. Each row reads all its visible keys and values. Without steps the
 // rows' visible slots follow from the slots before and after; ghosts of probes are left out.
 StageWork scan_work(const AttentionShape& shape, const ScanJob& job, int slots_before);
+// Products of the indexed columns alone; each key and value is read once.
+StageWork sparse_work(const AttentionShape& shape, const SparseJob& job);
 // 2 · head_dim FLOPs a query head and visible slot of the rows that are wanted; keys only.
 StageWork column_weights_work(const AttentionShape& shape, const ColumnWeightsJob& job);
 StageWork attention_rows_work(const AttentionShape& shape, const AttentionRowsJob& job);

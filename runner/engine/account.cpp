@@ -61,6 +61,8 @@ void Account::rows(std::size_t first_row, std::span<const StepSlots> steps,
     const StepSlots& s = steps[r];
     add(visible_[first_row + r], bytes_of(s.visible_slots, s.visible_pages, slot_metadata));
     add(resident_[first_row + r], bytes_of(s.resident_slots, s.resident_pages, slot_metadata));
+    visible_[first_row + r].metadata_bytes += s.extra_metadata_bytes;
+    resident_[first_row + r].metadata_bytes += s.extra_metadata_bytes;
     resident_slots_[first_row + r] += s.resident_slots;
     peak_visible_ = std::max<std::int64_t>(peak_visible_, s.visible_slots);
     peak_resident_ = std::max<std::int64_t>(peak_resident_, s.resident_slots);

@@ -36,6 +36,10 @@ Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* 
   const auto runs_as_host = [&](const std::optional<ScanRule>& rule) {
     return rule && (context.host_rules || rule->statistic == ScanRule::Statistic::kHost);
   };
+  if (policy.read_rule()) {
+    sequence.read_pages.assign(
+        n, QuestPages(c.head_dim, policy.read_rule()->page_tokens));
+  }
   if (runs_as_host(policy.scan_rule()) || runs_as_host(policy.streaming_rule()))
     sequence.host.resize(n);
   return sequence;

@@ -12,6 +12,7 @@ Sequence Sequence::fork() const {
   Sequence copy;
   copy.heads = heads;
   copy.budget_tokens = budget_tokens;
+  copy.read_pages = read_pages;
   copy.host.resize(host.size());
   for (std::size_t i = 0; i < host.size(); ++i) {
     if (host[i] != nullptr) copy.host[i] = host[i]->clone();
@@ -46,6 +47,7 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
     if (how.rule.evicts() && sequence.budget_tokens[index] > 0)
       job.rule.budget_tokens = sequence.budget_tokens[index];
     job.read = how.read;
+    if (how.read) job.read_pages = &sequence.read_pages[index];
     job.host = sequence.host.empty() ? nullptr : sequence.host[index].get();
     job.chunk = how.chunk;
     job.probe = how.probe;
@@ -104,6 +106,25 @@ void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, cons
   }
 }
 
+namespace {
+
+// Bounds of the pages of what is cached already.
+void start_reading(Sequence& sequence, int layer, const AttentionShape& shape,
+                   const ReadRule& read) {
+  std::vector<float> key(shape.head_dim);
+  for (int h = 0; h < shape.n_kv_heads; ++h) {
+    const std::size_t index = std::size_t(layer) * shape.n_kv_heads + h;
+    QuestPages pages(shape.head_dim, read.page_tokens);
+    for (int slot = 0; slot < sequence.heads[index].n_slots(); ++slot) {
+      read_key(sequence.heads[index], slot, key);
+      pages.append(key);
+    }
+    sequence.read_pages[index] = std::move(pages);
+  }
+}
+
+}  // namespace
+
 void start_unit_states(Sequence& sequence, int layer, int n_layers, const AttentionShape& shape,
                        const Policy& policy, const RowRule& how, std::span<const KeptHead> kept) {
   const bool by_layer = how.rule.scope == ScanRule::Scope::kLayer;
@@ -128,6 +149,7 @@ void start_unit_states(Sequence& sequence, int layer, int n_layers, const Attent
     }
   }
   start_rule(sequence, layer, shape, how, kept);
+  if (how.read) start_reading(sequence, layer, shape, *how.read);
 }
 
 KeptHead in_slot_order(KeptHead kept, std::span<const std::int32_t> slots) {
@@ -157,6 +179,8 @@ std::int64_t layer_bytes(const Sequence& sequence, int layer, int n_kv_heads) {
     bytes += head.physical_bytes() + head.metadata_bytes();
     if (!sequence.host.empty() && sequence.host[index] != nullptr)
       bytes += sequence.host[index]->state_bytes();
+    if (!sequence.read_pages.empty())
+      bytes += std::int64_t(sequence.read_pages[index].metadata_bytes());
   }
   return bytes;
 }

@@ -17,6 +17,7 @@ struct Sequence {
   std::vector<HeadCache> ghosts;  // the same, or empty: evicted keys, where a probe watches
   std::vector<std::unique_ptr<PolicyState>>
       host;  // [n_layers][n_kv_heads] (first head of a unit), or empty: rules run as data
+  std::vector<QuestPages> read_pages;  // [n_layers][n_kv_heads], or empty: rows read everything
   std::vector<int> budget_tokens;  // [n_layers][n_kv_heads] of the unit; 0: the rule's own
 
   Sequence fork() const;  // shares pages until one side writes; no ghosts

@@ -55,6 +55,11 @@ void check_combinations(const std::string& where, const PolicyInfo& info, const 
                   name +
                       " keeps one set for all heads of a layer, which leaves nothing to share "
                       "out between heads; leave +adakv out");
+  check.refuse_if(name == "quest" && spec.positions != PositionMode::kAbsolute,
+                  "quest bounds keys at their own positions; use positions=absolute");
+  check.refuse_if(parts.sparse_prefill && parts.cake,
+                  "cake's budgets and sparse prompt rows do not go together in this build; leave "
+                  "one of them out");
   const bool kivi = parts.storage.format == Storage::Format::kKivi;
   check.refuse_if(kivi && evicts && (spec.decode != DecodeMode::kGrow || streaming),
                   "kivi's key groups span tokens, so no token can leave after it was quantised; "

@@ -11,6 +11,8 @@ namespace kvscope::cpu {
 
 void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
                   const DenseJob& job);
+void attend_sparse(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+                   const SparseJob& job);
 void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
                     const ColumnWeightsJob& job);
 void attention_rows(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runner/backend/cpu/attend_selected.h"
 #include "runner/backend/cpu/attention.h"
 #include "runner/backend/cpu/page_kernels.h"
 #include "runner/backend/cpu/slots.h"
@@ -95,6 +96,34 @@ void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable
     const int tile = tiles - 1 - int(i) / shape.n_kv_heads;  // the longest first, for balance
     attend_tile(shape, rope, job, int(i) % shape.n_kv_heads, tile * kTileRows,
                 std::min(job.n_rows, (tile + 1) * kTileRows), slots_before);
+  });
+}
+
+void attend_sparse(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
+                   const SparseJob& job) {
+  const RowLayout layout{shape};
+  const int d = shape.head_dim;
+  const auto out_stride = std::size_t(shape.n_heads) * d;
+  pool.parallel_for(std::size_t(job.n_rows) * shape.n_heads, [&](std::size_t i, int) {
+    const int head = int(i) % shape.n_heads;
+    const int u = job.n_rows - 1 - int(i) / shape.n_heads;  // the longest first, for balance
+    const HeadCache& cache = job.heads[head / shape.group()];
+    std::vector<float> q(d);
+    rotate_row(rope, job.qkv + u * shape.row_floats() + layout.query(head), u, query_scale(shape),
+               q.data());
+    std::vector<float> z(u + 1);
+    QueryState state;
+    state.q = q.data();
+    for_each_block(cache, u + 1, [&](std::span<const PageView> pages, int first) {
+      state.live = std::min(kWeightSlots, u + 1 - first);
+      state.logits = z.data() + first;
+      block_logits({&state, 1}, pages, d);
+    });
+    std::vector<KeyRange> ranges;
+    job.index[head]->key_ranges(u, ranges);
+    std::vector<float> scratch;
+    attend_selected(cache, z, ranges,
+                    {job.out + u * out_stride + std::size_t(head) * d, std::size_t(d)}, scratch);
   });
 }
 

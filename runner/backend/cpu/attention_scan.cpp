@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "runner/backend/cpu/attend_selected.h"
 #include "runner/backend/cpu/attention.h"
 #include "runner/backend/cpu/page_kernels.h"
 #include "runner/backend/cpu/slots.h"
@@ -108,6 +109,7 @@ class UnitScan {
       std::fill_n(out, d_, 0.0F);
       states_[g] = {q, out};
     }
+    if (job_.read && attend_pages(h, r)) return;
     block_max_.clear();
     for_each_block(head, n_slots_, [&](std::span<PageView> pages, int first) {
       if (job_.positions == PositionMode::kCacheRelative) rotate_keys(head, pages, first);
@@ -125,6 +127,42 @@ class UnitScan {
       if (observes_) normalise(g, inverse, probabilities_of(h, g));
     }
     if (job_.probe != nullptr) show_probe(h, kv_head, r);
+  }
+
+  // Selection without eviction: each query head reads the pages that can matter to it. False: that
+  // is all of them, and the ordinary attention is to run.
+  bool attend_pages(int h, int r) {
+    const int kv_head = job_.first_kv_head + h;
+    QuestPages& pages = job_.read_pages[h];
+    std::vector<float> key(d_);
+    read_slot(job_.heads[h], n_slots_ - 1, key, {});
+    pages.append(key);
+    if (pages.n_pages() <= job_.read->n_pages) return false;
+    const std::vector<float> of_group =
+        job_.read->group_max ? pages.group_upper_bounds(q_) : std::vector<float>();
+    std::vector<float> scratch;
+    for (int g = 0; g < group_; ++g) {
+      const std::span<const float> q(states_[g].q, std::size_t(d_));
+      const std::vector<std::int32_t> chosen = choose_pages(
+          job_.read->group_max ? of_group : pages.upper_bounds(q), job_.read->n_pages);
+      std::vector<KeyRange> slots;
+      for (const std::int32_t page : chosen) {
+        const int first = page * job_.read->page_tokens;
+        slots.push_back({first, std::min(n_slots_, first + job_.read->page_tokens)});
+      }
+      std::vector<float> z(n_slots_);
+      QueryState state;
+      state.q = states_[g].q;
+      for_each_block(job_.heads[h], n_slots_, [&](std::span<const PageView> views, int first) {
+        state.live = std::min(kBlockPages * kPageSlots, n_slots_ - first);
+        state.logits = z.data() + first;
+        block_logits({&state, 1}, views, d_);
+      });
+      const std::size_t offset = std::size_t(kv_head * group_ + g) * d_;
+      attend_selected(job_.heads[h], z, slots,
+                      {job_.out + r * job_.out_stride + offset, std::size_t(d_)}, scratch);
+    }
+    return true;
   }
 
   float* logits_of(int g) { return logits_.data() + std::size_t(g) * n_slots_; }
@@ -266,6 +304,8 @@ class UnitScan {
       StepSlots& step = job_.steps[std::size_t(h) * job_.n_rows + r];
       step.visible_slots = job_.heads[h].n_slots();
       step.visible_pages = job_.heads[h].n_pages();
+      step.extra_metadata_bytes =
+          job_.read_pages == nullptr ? 0 : std::int64_t(job_.read_pages[h].metadata_bytes());
     }
   }
   void record_resident(int r) {

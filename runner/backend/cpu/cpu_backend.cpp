@@ -86,6 +86,11 @@ void CpuBackend::attend_dense(const AttentionShape& shape, const RopeTable& rope
   cpu::attend_dense(pool_, shape, rope, job);
 }
 
+void CpuBackend::attend_sparse(const AttentionShape& shape, const RopeTable& rope,
+                               const SparseJob& job) {
+  cpu::attend_sparse(pool_, shape, rope, job);
+}
+
 void CpuBackend::column_weights(const AttentionShape& shape, const RopeTable& rope,
                                 const ColumnWeightsJob& job) {
   cpu::column_weights(pool_, shape, rope, job);

@@ -37,6 +37,8 @@ class CpuBackend final : public Backend {
 
   void attend_dense(const AttentionShape& shape, const RopeTable& rope,
                     const DenseJob& job) override;
+  void attend_sparse(const AttentionShape& shape, const RopeTable& rope,
+                     const SparseJob& job) override;
   void column_weights(const AttentionShape& shape, const RopeTable& rope,
                       const ColumnWeightsJob& job) override;
   void attention_rows(const AttentionShape& shape, const RopeTable& rope,

@@ -1,0 +1,32 @@
+#include "runner/backend/cpu/attend_selected.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runner/backend/cpu/slots.h"
+
+namespace kvscope::cpu {
+
+void attend_selected(const HeadCache& head, std::span<const float> logits,
+                     std::span<const KeyRange> slots, std::span<float> out,
+                     std::vector<float>& scratch) {
+  float largest = logits[slots.front().begin];
+  for (const KeyRange& range : slots) {
+    for (int slot = range.begin; slot < range.end; ++slot)
+      largest = std::max(largest, logits[slot]);
+  }
+  scratch.resize(out.size());
+  std::fill(out.begin(), out.end(), 0.0F);
+  float sum = 0.0F;
+  for (const KeyRange& range : slots) {
+    for (int slot = range.begin; slot < range.end; ++slot) {
+      const float weight = std::exp(logits[slot] - largest);
+      sum += weight;
+      read_slot(head, slot, {}, scratch);
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] += weight * scratch[i];
+    }
+  }
+  for (float& value : out) value /= sum;
+}
+
+}  // namespace kvscope::cpu
