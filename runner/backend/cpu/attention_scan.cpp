@@ -41,6 +41,7 @@ class UnitScan {
       const bool chunk_ends = (job_.rows_before + r + 1) % job_.chunk == 0 ||
                               r + 1 == job_.n_rows + job_.rows_after;
       if (chunk_ends && (job_.rule.evicts() || job_.host != nullptr)) evict(r);
+      for (int h = 0; h < job_.n_kv_heads; ++h) job_.heads[h].advance_quantisation();
       record_resident(r);
     }
   }
