@@ -17,6 +17,7 @@
 
 #include "runner/base/dtype.h"
 #include "runner/cache/head_cache.h"
+#include "runner/engine/ledger.h"
 #include "runner/engine/logit_divergence.h"
 #include "runner/engine/probe_sink.h"
 #include "runner/policies/minference_index.h"
@@ -85,7 +86,9 @@ struct StepSlots {
   std::int32_t visible_pages = 0;
   std::int32_t resident_slots = 0;
   std::int32_t resident_pages = 0;
-  std::int64_t extra_metadata_bytes = 0;  // bounds of pages that rows choose by
+  // Bytes beyond slots and pages: quantised tokens outside pages, bounds that rows choose pages by.
+  KvBytes visible_beyond;
+  KvBytes resident_beyond;
 };
 
 // Row after row of one selection unit: append, attend over the visible slots, observe, select,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 namespace kvscope {
@@ -13,8 +14,10 @@ HeadCache::HeadCache(const HeadCache& other)
       priority(other.priority),
       rank(other.rank),
       pool_(other.pool_),
+      first_page_(other.first_page_),
       pages_(other.pages_),
-      positions_(other.positions_) {
+      positions_(other.positions_),
+      kivi_(other.kivi_ == nullptr ? nullptr : std::make_unique<KiviStore>(*other.kivi_)) {
   for (const PageId page : pages_) pool_->retain(page);
 }
 
@@ -29,6 +32,8 @@ HeadCache::~HeadCache() { clear(); }
 
 void HeadCache::swap(HeadCache& other) noexcept {
   std::swap(pool_, other.pool_);
+  std::swap(first_page_, other.first_page_);
+  kivi_.swap(other.kivi_);
   pages_.swap(other.pages_);
   positions_.swap(other.positions_);
   statistic.swap(other.statistic);
@@ -40,7 +45,9 @@ void HeadCache::swap(HeadCache& other) noexcept {
 void HeadCache::clear() {
   for (const PageId page : pages_) pool_->release(page);
   pages_.clear();
+  first_page_ = 0;
   positions_.clear();
+  if (kivi_ != nullptr) kivi_->clear();
   statistic.clear();
   count.clear();
   priority.clear();
@@ -49,7 +56,7 @@ void HeadCache::clear() {
 
 int HeadCache::append_slot(std::int32_t position, StateInUse use) {
   const int slot = n_slots();
-  if (slot == n_pages() * kPageSlots) {
+  if (slot == page_end()) {
     pages_.push_back(pool_->acquire());
   } else {
     writable_page(slot);
@@ -63,13 +70,13 @@ int HeadCache::append_slot(std::int32_t position, StateInUse use) {
 }
 
 void HeadCache::append_slots(std::span<const std::int32_t> positions) {
-  assert(n_slots() == n_pages() * kPageSlots);
+  assert(n_slots() == page_end());
   pool_->acquire(int((positions.size() + kPageSlots - 1) / kPageSlots), pages_);
   positions_.insert(positions_.end(), positions.begin(), positions.end());
 }
 
 PageId HeadCache::writable_page(int slot) {
-  PageId& page = pages_[slot / kPageSlots];
+  PageId& page = pages_[slot / kPageSlots - first_page_];
   if (pool_->references(page) > 1) {
     const PageId copy = pool_->acquire();
     std::memcpy(pool_->keys(copy), pool_->keys(page), pool_->shape().page_bytes());
@@ -82,9 +89,11 @@ PageId HeadCache::writable_page(int slot) {
 void HeadCache::remove_slot(int slot) {
   const int last = n_slots() - 1;
   assert(slot >= 0 && slot <= last);
+  if (kivi_ != nullptr && slot < std::max(kivi_->n_keys(), kivi_->n_values()))
+    throw std::logic_error("a slot that kivi has quantised cannot be removed");
   if (slot != last) {
     const PageId to = writable_page(slot);
-    copy_slot(*pool_, pages_[last / kPageSlots], last % kPageSlots, *pool_, to, slot % kPageSlots);
+    copy_slot(*pool_, page_of(last), last % kPageSlots, *pool_, to, slot % kPageSlots);
     positions_[slot] = positions_[last];
   }
   const auto drop = [&](auto& state) {
@@ -103,51 +112,68 @@ void HeadCache::remove_slot(int slot) {
   }
 }
 
+void HeadCache::set_kivi(const KiviOptions& options) {
+  assert(n_slots() == 0 && !pool_->shape().is_quantised());
+  kivi_ = std::make_unique<KiviStore>(options, pool_->shape().head_dim);
+}
+
+void HeadCache::advance_quantisation() {
+  if (kivi_ == nullptr) return;
+  const int residual = kivi_->options().residual_tokens;
+  const auto d = std::size_t(pool_->shape().head_dim);
+  std::vector<float> rows;
+  while (n_slots() - kivi_->n_keys() >= residual) {
+    rows.resize(std::size_t(residual) * d);
+    for (int i = 0; i < residual; ++i) read_key(kivi_->n_keys() + i, rows.data() + i * d);
+    kivi_->add_keys(rows);
+  }
+  rows.resize(d);
+  while (n_slots() - kivi_->n_values() > residual) {
+    read_value(kivi_->n_values(), rows.data());
+    kivi_->add_value(rows);
+  }
+  // Values go last: the keys before them are quantised already.
+  const int empty = std::min(kivi_->n_keys(), kivi_->n_values()) / kPageSlots - first_page_;
+  for (int i = 0; i < empty; ++i) pool_->release(pages_[i]);
+  pages_.erase(pages_.begin(), pages_.begin() + empty);
+  first_page_ += empty;
+}
+
+void HeadCache::read_key(int slot, float* key) const {
+  if (kivi_ != nullptr && slot < kivi_->n_keys()) return kivi_->read_keys(slot, 1, key, 1);
+  kvscope::read_key(*pool_, page_of(slot), slot % kPageSlots, key);
+}
+
+void HeadCache::read_value(int slot, float* value) const {
+  if (kivi_ != nullptr && slot < kivi_->n_values()) return kivi_->read_values(slot, 1, value);
+  kvscope::read_value(*pool_, page_of(slot), slot % kPageSlots, value);
+}
+
+std::int64_t HeadCache::logical_bytes() const {
+  const auto token = std::int64_t(pool_->shape().token_bytes());
+  if (kivi_ == nullptr) return n_slots() * token;
+  const int whole_keys = n_slots() - kivi_->n_keys();
+  const int whole_values = n_slots() - kivi_->n_values();
+  return kivi_->bytes().logical_bytes + (whole_keys + whole_values) * token / 2;
+}
+
+std::int64_t HeadCache::physical_bytes() const {
+  const std::int64_t in_pages = n_pages() * std::int64_t(pool_->shape().page_bytes());
+  return kivi_ == nullptr ? in_pages : in_pages + kivi_->bytes().physical_bytes;
+}
+
 std::int64_t HeadCache::metadata_bytes() const {
-  return std::int64_t(positions_.size() * sizeof(std::int32_t) + statistic.size() * sizeof(float) +
-                      count.size() * sizeof(std::uint32_t) +
-                      priority.size() * sizeof(std::uint64_t) + rank.size() * sizeof(std::int32_t) +
-                      pages_.size() * sizeof(PageId));
+  const auto bytes =
+      std::int64_t(positions_.size() * sizeof(std::int32_t) + statistic.size() * sizeof(float) +
+                   count.size() * sizeof(std::uint32_t) + priority.size() * sizeof(std::uint64_t) +
+                   rank.size() * sizeof(std::int32_t) + pages_.size() * sizeof(PageId));
+  return kivi_ == nullptr ? bytes : bytes + kivi_->bytes().metadata_bytes;
 }
 
 std::vector<std::int32_t> HeadCache::sorted_positions() const {
   std::vector<std::int32_t> sorted(positions_);
   std::sort(sorted.begin(), sorted.end());
   return sorted;
-}
-
-namespace {
-
-template <typename Element>
-void copy_slot_of(const PagePool& from_pool, PageId from, int from_slot, const PagePool& to_pool,
-                  PageId to, int to_slot) {
-  const PageShape& shape = from_pool.shape();
-  const int head_dim = shape.head_dim;
-  const auto* from_keys = reinterpret_cast<const Element*>(from_pool.keys(from));
-  auto* to_keys = reinterpret_cast<Element*>(to_pool.keys(to));
-  for (int i = 0; i < head_dim; ++i) {
-    to_keys[shape.key_index(i, to_slot)] = from_keys[shape.key_index(i, from_slot)];
-  }
-  if (from_pool.shape().has_values && to_pool.shape().has_values) {
-    const auto* from_values = reinterpret_cast<const Element*>(from_pool.values(from));
-    auto* to_values = reinterpret_cast<Element*>(to_pool.values(to));
-    for (int i = 0; i < head_dim; ++i) {
-      to_values[shape.value_index(to_slot, i)] = from_values[shape.value_index(from_slot, i)];
-    }
-  }
-}
-
-}  // namespace
-
-void copy_slot(const PagePool& from_pool, PageId from, int from_slot, const PagePool& to_pool,
-               PageId to, int to_slot) {
-  assert(from_pool.shape().head_dim == to_pool.shape().head_dim);
-  assert(from_pool.shape().dtype == to_pool.shape().dtype);
-  if (element_bytes(from_pool.shape().dtype) == 4) {
-    copy_slot_of<std::uint32_t>(from_pool, from, from_slot, to_pool, to, to_slot);
-  } else {
-    copy_slot_of<std::uint16_t>(from_pool, from, from_slot, to_pool, to, to_slot);
-  }
 }
 
 }  // namespace kvscope

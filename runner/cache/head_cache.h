@@ -1,13 +1,17 @@
 // What one (layer, KV head) of one sequence holds: slots in pages, each with its original position
 // and the in-stream rule's per-slot state. Copying is a fork: pages are shared and copied when one
-// side writes.
+// side writes. The pool's page format says how slots are stored; with set_kivi() only the newest
+// slots are in pages and older ones in a KiviStore, at the same slot numbers.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "runner/cache/kivi_store.h"
 #include "runner/cache/page_pool.h"
+#include "runner/cache/page_slots.h"
 
 namespace kvscope {
 
@@ -22,8 +26,11 @@ class HeadCache {
 
   PagePool& pool() const { return *pool_; }
   int n_slots() const { return int(positions_.size()); }
+  // Pages held, which are those of the slots from first_page() · kPageSlots on.
   int n_pages() const { return int(pages_.size()); }
   std::span<const PageId> pages() const { return pages_; }
+  int first_page() const { return first_page_; }  // 0 unless kivi has emptied pages
+  PageId page_of(int slot) const { return pages_[slot / kPageSlots - first_page_]; }
   std::span<const std::int32_t> positions() const {
     return positions_;
   }  // [n_slots] original position by slot
@@ -48,34 +55,40 @@ class HeadCache {
   void append_slots(std::span<const std::int32_t> positions);
 
   // Removes a slot: the last slot's contents overwrite it (order is irrelevant, positions are
-  // stored), an emptied page returns to the pool.
+  // stored), an emptied page returns to the pool. Of kivi only slots that are still in full
+  // precision: a hole in a group of quantised keys would free nothing (std::logic_error).
   void remove_slot(int slot);
   void clear();
 
   // The page that holds `slot`, safe to write (copied first if shared).
   PageId writable_page(int slot);
 
-  std::int64_t logical_bytes() const {
-    return std::int64_t(n_slots()) * std::int64_t(pool_->shape().token_bytes());
-  }
-  std::int64_t physical_bytes() const {
-    return std::int64_t(n_pages()) * std::int64_t(pool_->shape().page_bytes());
-  }
-  std::int64_t metadata_bytes() const;  // positions, state, page table
+  // KIVI, before the first slot and on pages of a plain format; throws UsageError (check_kivi).
+  void set_kivi(const KiviOptions& options);
+  const KiviStore* kivi() const { return kivi_.get(); }  // nullptr: none
+  // Quantises what is due and frees the pages it leaves: to be called once the rows that the newest
+  // slots belong to have attended (to it in full precision). Nothing without kivi.
+  void advance_quantisation();
+
+  // One slot as it reads back, wherever and however it is stored: [head_dim].
+  void read_key(int slot, float* key) const;
+  void read_value(int slot, float* value) const;
+
+  std::int64_t logical_bytes() const;   // what the slots take
+  std::int64_t physical_bytes() const;  // pages held and kivi's blocks
+  std::int64_t metadata_bytes() const;  // positions, state, tables of pages and blocks
 
   std::vector<std::int32_t> sorted_positions() const;
 
  private:
   void swap(HeadCache& other) noexcept;
+  int page_end() const { return (first_page_ + n_pages()) * kPageSlots; }  // slots that have room
 
   PagePool* pool_ = nullptr;
+  int first_page_ = 0;
   std::vector<PageId> pages_;
   std::vector<std::int32_t> positions_;
+  std::unique_ptr<KiviStore> kivi_;
 };
-
-// Copies one slot's keys (and values, where both shapes have them) between pages of equal head_dim
-// and dtype.
-void copy_slot(const PagePool& from_pool, PageId from, int from_slot, const PagePool& to_pool,
-               PageId to, int to_slot);
 
 }  // namespace kvscope

@@ -12,6 +12,7 @@
 
 #include "runner/base/aligned_buffer.h"
 #include "runner/base/dtype.h"
+#include "runner/cache/kv_format.h"
 
 namespace kvscope {
 
@@ -22,28 +23,45 @@ using PageId = std::int32_t;
 // One page of one KV head: keys transposed [head_dim][kPageSlots] so that a query meets 32 keys at
 // once, then (if has_values) values [kPageSlots][head_dim]. bf16 pages lie in pairs, as two-product
 // instructions want them: keys [head_dim / 2][kPageSlots][2 dimensions], values [kPageSlots /
-// 2][head_dim][2 slots].
+// 2][head_dim][2 slots]. Quantised pages hold one byte an element in the unpaired order, keys and
+// values each followed by a float32 scale a slot [kPageSlots].
 struct PageShape {
   int head_dim = 0;
-  DType dtype = DType::kF32;
-  bool has_values = true;  // false: ghosts, of which only keys are remembered
+  DType dtype = DType::kF32;  // of plain pages; quantised ones are read as float32
+  bool has_values = true;     // false: ghosts, of which only keys are remembered
+  KvFormat format = KvFormat::kPlain;
 
-  std::size_t key_bytes() const {
-    return std::size_t(head_dim) * kPageSlots * element_bytes(dtype);
+  bool is_quantised() const { return format != KvFormat::kPlain; }
+  std::size_t stored_bytes() const { return is_quantised() ? 1 : element_bytes(dtype); }
+  bool stored_like(const PageShape& other) const {
+    return format == other.format && (is_quantised() || dtype == other.dtype);
+  }
+  std::size_t key_bytes() const {  // values take as much
+    const std::size_t scales = is_quantised() ? kPageSlots * sizeof(float) : 0;
+    return std::size_t(head_dim) * kPageSlots * stored_bytes() + scales;
   }
   // Where dimension i of a slot's key or value is, in elements from the keys' or values' start.
   std::size_t key_index(int i, int slot) const {
-    if (dtype != DType::kBF16) return std::size_t(i) * kPageSlots + slot;
+    if (!in_pairs()) return std::size_t(i) * kPageSlots + slot;
     return (std::size_t(i / 2) * kPageSlots + slot) * 2 + i % 2;
   }
   std::size_t value_index(int slot, int i) const {
-    if (dtype != DType::kBF16) return std::size_t(slot) * head_dim + i;
+    if (!in_pairs()) return std::size_t(slot) * head_dim + i;
     return (std::size_t(slot / 2) * head_dim + i) * 2 + slot % 2;
+  }
+  // Of quantised keys or values that start at base: [kPageSlots].
+  float* scales(std::byte* base) const {
+    return reinterpret_cast<float*>(base + std::size_t(head_dim) * kPageSlots);
+  }
+  const float* scales(const std::byte* base) const {
+    return reinterpret_cast<const float*>(base + std::size_t(head_dim) * kPageSlots);
   }
   std::size_t page_bytes() const { return has_values ? 2 * key_bytes() : key_bytes(); }
   std::size_t token_bytes() const {
     return page_bytes() / kPageSlots;
   }  // one slot's keys and values
+
+  bool in_pairs() const { return dtype == DType::kBF16 && !is_quantised(); }
 };
 
 class PagePool {
@@ -51,10 +69,10 @@ class PagePool {
   explicit PagePool(PageShape shape);
 
   const PageShape& shape() const { return shape_; }
-  PageId acquire();           // one reference; contents are stale but initialised. Thread-safe.
+  PageId acquire();  // one reference; contents are stale but initialised. Thread-safe.
   void acquire(int n, std::vector<PageId>& pages);  // n more, side by side as far as there are such
-  void retain(PageId page);   // thread-safe
-  void release(PageId page);  // thread-safe
+  void retain(PageId page);                         // thread-safe
+  void release(PageId page);                        // thread-safe
   int references(PageId page) const { return references_of(page).load(std::memory_order_acquire); }
   std::byte* keys(PageId page) const {
     return blocks_[std::size_t(page) / kBlockPages].bytes.data() +
@@ -80,7 +98,7 @@ class PagePool {
     return blocks_[std::size_t(page) / kBlockPages].references[std::size_t(page) % kBlockPages];
   }
   std::vector<Block> blocks_;
-  std::vector<PageId> free_;         // taken from the back
+  std::vector<PageId> free_;          // taken from the back
   std::size_t freed_since_sort_ = 0;  // how far from descending order
   std::int64_t held_ = 0;
   std::int64_t peak_ = 0;

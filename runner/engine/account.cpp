@@ -11,9 +11,9 @@ std::int64_t slot_metadata_bytes(const ScanRule& rule, PositionMode positions, b
   return bytes + slot_state_bytes(rule);
 }
 
-KvBytes Account::bytes_of(std::int64_t slots, std::int64_t pages,
-                          std::int64_t slot_metadata) const {
-  return {slots * std::int64_t(shape_.token_bytes()), pages * std::int64_t(shape_.page_bytes()),
+KvBytes Account::bytes_of(const PageShape& shape, std::int64_t slots, std::int64_t pages,
+                          std::int64_t slot_metadata) {
+  return {slots * std::int64_t(shape.token_bytes()), pages * std::int64_t(shape.page_bytes()),
           slots * slot_metadata + pages * std::int64_t(sizeof(PageId))};
 }
 
@@ -27,7 +27,8 @@ void Account::prompt_layer(int prompt_tokens, int n_kv_heads, bool two_pass,
                            const HeadCache* kept) {
   const std::int64_t pages = (prompt_tokens + kPageSlots - 1) / kPageSlots;
   const KvBytes dense =
-      bytes_of(std::int64_t(prompt_tokens) * n_kv_heads, pages * n_kv_heads, sizeof(std::int32_t));
+      bytes_of(dense_shape_, std::int64_t(prompt_tokens) * n_kv_heads, pages * n_kv_heads,
+               sizeof(std::int32_t));
   KvBytes now = two_pass ? dense_ : kept_;
   add(now, dense);
   prompt_peak_ = peak_of(prompt_peak_, now);
@@ -59,10 +60,11 @@ void Account::rows(std::size_t first_row, std::span<const StepSlots> steps,
   }
   for (std::size_t r = 0; r < steps.size(); ++r) {
     const StepSlots& s = steps[r];
-    add(visible_[first_row + r], bytes_of(s.visible_slots, s.visible_pages, slot_metadata));
-    add(resident_[first_row + r], bytes_of(s.resident_slots, s.resident_pages, slot_metadata));
-    visible_[first_row + r].metadata_bytes += s.extra_metadata_bytes;
-    resident_[first_row + r].metadata_bytes += s.extra_metadata_bytes;
+    add(visible_[first_row + r], bytes_of(shape_, s.visible_slots, s.visible_pages, slot_metadata));
+    add(resident_[first_row + r],
+        bytes_of(shape_, s.resident_slots, s.resident_pages, slot_metadata));
+    add(visible_[first_row + r], s.visible_beyond);
+    add(resident_[first_row + r], s.resident_beyond);
     resident_slots_[first_row + r] += s.resident_slots;
     peak_visible_ = std::max<std::int64_t>(peak_visible_, s.visible_slots);
     peak_resident_ = std::max<std::int64_t>(peak_resident_, s.resident_slots);

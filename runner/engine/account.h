@@ -17,7 +17,9 @@ std::int64_t slot_metadata_bytes(const ScanRule& rule, PositionMode positions, b
 
 class Account {
  public:
-  explicit Account(PageShape shape) : shape_(shape) {}
+  explicit Account(PageShape shape) : Account(shape, shape) {}
+  // dense: of a prompt before its cut, whatever the arm stores afterwards.
+  Account(PageShape shape, PageShape dense) : shape_(shape), dense_shape_(dense) {}
 
   // The prompt of a monolithic or two-pass arm, per layer in order: `prompt_tokens` dense in each
   // of n_kv_heads heads, then what was kept.
@@ -42,10 +44,12 @@ class Account {
   Ledger finish(std::size_t prefill_rows, int n_heads, int tokens_seen) const;
 
  private:
-  KvBytes bytes_of(std::int64_t slots, std::int64_t pages, std::int64_t slot_metadata) const;
+  static KvBytes bytes_of(const PageShape& shape, std::int64_t slots, std::int64_t pages,
+                          std::int64_t slot_metadata);
   static void add(KvBytes& to, const KvBytes& x);
 
   PageShape shape_;
+  PageShape dense_shape_;
   std::vector<KvBytes> visible_;              // [row] during the row
   std::vector<KvBytes> resident_;             // [row] after its selection
   std::vector<std::int64_t> resident_slots_;  // [row] summed over heads

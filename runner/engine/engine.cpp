@@ -60,11 +60,18 @@ void Engine::use_host_rules(bool use) { impl_->context.host_rules = use; }
 const Model& Engine::model() const { return impl_->context.model; }
 Backend& Engine::backend() const { return impl_->context.backend; }
 std::int64_t Engine::pool_peak_bytes() const {
-  return impl_->context.pages.peak_pages() *
-         std::int64_t(impl_->context.pages.shape().page_bytes());
+  const auto peak = [](const PagePool& pool) {
+    return pool.peak_pages() * std::int64_t(pool.shape().page_bytes());
+  };
+  std::int64_t bytes = peak(impl_->context.pages);
+  for (const auto& [format, pool] : impl_->context.quantised_pages) bytes += peak(pool);
+  return bytes;
 }
 std::int64_t Engine::pool_held_pages() const {
-  return impl_->context.pages.held_pages() + impl_->context.ghost_pages.held_pages();
+  std::int64_t held =
+      impl_->context.pages.held_pages() + impl_->context.ghost_pages.held_pages();
+  for (const auto& [format, pool] : impl_->context.quantised_pages) held += pool.held_pages();
+  return held;
 }
 
 }  // namespace kvscope

@@ -25,11 +25,37 @@ RowRule after_rule(const Policy& policy, ProbeSink* probe) {
   return row_rule(policy, policy.scan_rule(), probe, policy.every());
 }
 
+PagePool& EngineContext::pool_of(const Storage& storage) {
+  const auto format = [&] {
+    switch (storage.format) {
+      case Storage::Format::kInt8:
+        return KvFormat::kInt8;
+      case Storage::Format::kFp8E4M3:
+        return KvFormat::kFp8E4M3;
+      case Storage::Format::kFp8E5M2:
+        return KvFormat::kFp8E5M2;
+      case Storage::Format::kKivi:  // its newest tokens are plain, the rest in a store of its own
+      case Storage::Format::kPlain:
+        break;
+    }
+    return KvFormat::kPlain;
+  }();
+  if (format == KvFormat::kPlain) return pages;
+  PageShape shape = pages.shape();
+  shape.format = format;
+  return quantised_pages.try_emplace(format, shape).first->second;
+}
+
 Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* probe) {
   Sequence sequence;
   const ModelConfig& c = context.model.config;
   const auto n = std::size_t(c.n_layers) * c.n_kv_heads;
-  sequence.heads.assign(n, HeadCache(&context.pages));
+  const Storage& storage = policy.storage();
+  sequence.heads.assign(n, HeadCache(&context.pool_of(storage)));
+  if (storage.format == Storage::Format::kKivi) {
+    for (HeadCache& head : sequence.heads)
+      head.set_kivi({storage.bits, storage.group_tokens, storage.residual_tokens});
+  }
   if (usable_probe(policy, probe) != nullptr)
     sequence.ghosts.assign(n, HeadCache(&context.ghost_pages));
   sequence.budget_tokens.assign(n, 0);
@@ -81,7 +107,8 @@ void LayerPass::plan_arms() {
     Rows rows;
     rows.after = after_rule(policy, arm.probe);
     PassResult result;
-    result.account = Account(context_.model.page_shape());
+    result.account =
+        Account(context_.pool_of(policy.storage()).shape(), context_.model.page_shape());
     if (policy.is_dense()) {
       rows.kind = Kind::kDense;
       dense_rows_ = n_tokens_;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -44,6 +45,9 @@ struct EngineContext {
   bool host_rules = false;  // run every rule through its host code (tests)
   PassBuffers pass = {};
   LogitBuffers logits = {};
+  std::map<KvFormat, PagePool> quantised_pages = {};  // as arms ask for them
+
+  PagePool& pool_of(const Storage& storage);
 };
 
 struct PassArm {

@@ -108,8 +108,8 @@ void recut_layer(Sequence& sequence, const PromptCascade::Recut& recut, int n_la
       if (!sequence.ghosts.empty()) {
         HeadCache& ghosts = sequence.ghosts[index];
         const int ghost = ghosts.append_slot(position, {});
-        copy_slot(head.pool(), head.pages()[slot / kPageSlots], slot % kPageSlots, ghosts.pool(),
-                  ghosts.pages()[ghost / kPageSlots], ghost % kPageSlots);
+        copy_slot(head.pool(), head.page_of(slot), slot % kPageSlots, ghosts.pool(),
+                  ghosts.page_of(ghost), ghost % kPageSlots);
       }
       if (probe != nullptr) probe->evicted(recut.layer, h, position, slot, head.n_slots() - 1);
       head.remove_slot(slot);

@@ -116,7 +116,7 @@ void start_reading(Sequence& sequence, int layer, const AttentionShape& shape,
     const std::size_t index = std::size_t(layer) * shape.n_kv_heads + h;
     QuestPages pages(shape.head_dim, read.page_tokens);
     for (int slot = 0; slot < sequence.heads[index].n_slots(); ++slot) {
-      read_key(sequence.heads[index], slot, key);
+      sequence.heads[index].read_key(slot, key.data());
       pages.append(key);
     }
     sequence.read_pages[index] = std::move(pages);

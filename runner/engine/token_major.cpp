@@ -25,7 +25,8 @@ bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& req
                const ScoreArm& arm, ArmState& state, const StopRequested& stop) {
   const AttentionShape shape = context.model.attention_shape();
   state.how = after_rule(*arm.policy, arm.probe);
-  state.account = Account(context.model.page_shape());
+  state.account =
+      Account(context.pool_of(arm.policy->storage()).shape(), context.model.page_shape());
   if (arm.policy->is_dense()) state.how.positions = PositionMode::kAbsolute;
   if (arm.in_stream || arm.policy->is_dense()) {
     state.sequence = make_sequence(context, *arm.policy, arm.probe);

@@ -64,6 +64,9 @@ void check_combinations(const std::string& where, const PolicyInfo& info, const 
   check.refuse_if(kivi && evicts && (spec.decode != DecodeMode::kGrow || streaming),
                   "kivi's key groups span tokens, so no token can leave after it was quantised; "
                   "use decode=grow with prefill=monolithic, or kv_int8");
+  check.refuse_if(kivi && parts.cake,
+                  "kivi's key groups span tokens, so cake's cascade cannot cut a layer again; use "
+                  "kv_int8");
   check.refuse_if(kivi && spec.positions != PositionMode::kAbsolute,
                   "kivi quantises keys at their own positions; use positions=absolute");
   check.refuse_if(kivi && parts.storage.residual_tokens % parts.storage.group_tokens != 0,

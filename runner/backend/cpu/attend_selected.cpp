@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runner/backend/cpu/slots.h"
-
 namespace kvscope::cpu {
 
 void attend_selected(const HeadCache& head, std::span<const float> logits,
@@ -22,7 +20,7 @@ void attend_selected(const HeadCache& head, std::span<const float> logits,
     for (int slot = range.begin; slot < range.end; ++slot) {
       const float weight = std::exp(logits[slot] - largest);
       sum += weight;
-      read_slot(head, slot, {}, scratch);
+      head.read_value(slot, scratch.data());
       for (std::size_t i = 0; i < out.size(); ++i) out[i] += weight * scratch[i];
     }
   }

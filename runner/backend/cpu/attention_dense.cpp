@@ -97,6 +97,7 @@ void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable
     attend_tile(shape, rope, job, int(i) % shape.n_kv_heads, tile * kTileRows,
                 std::min(job.n_rows, (tile + 1) * kTileRows), slots_before);
   });
+  for (int h = 0; h < shape.n_kv_heads; ++h) job.heads[h].advance_quantisation();
 }
 
 void attend_sparse(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
@@ -154,12 +155,9 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
     const int first_slot =
         int(i) / shape.n_kv_heads * kWeightSlots;  // the first: seen by most rows
     const int n_slots = std::min(kWeightSlots, job.n_rows - first_slot);
-    PageView pages[kBlockPages];
-    int n_pages = 0;
-    for (int slot = 0; slot < n_slots; slot += kPageSlots) {
-      pages[n_pages++] = page_view(job.heads[kv_head], (first_slot + slot) / kPageSlots,
-                                   std::min(kPageSlots, n_slots - slot));
-    }
+    BlockPages block;
+    const std::span<const PageView> pages =
+        block.show(job.heads[kv_head], first_slot, first_slot + n_slots);
     std::vector<float> sums(std::size_t(group) * kWeightSlots, 0.0F);
     std::vector<float> z(std::size_t(kTileRows) * group * kWeightSlots);
     std::vector<QueryState> states(std::size_t(kTileRows) * group);
@@ -174,7 +172,7 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
           states[n].logits = z.data() + n * kWeightSlots;
         }
       }
-      block_logits({states.data(), n}, {pages, std::size_t(n_pages)}, d);
+      block_logits({states.data(), n}, pages, d);
       for (std::size_t k = 0; k < n; ++k) {
         const int u = begin + int(k) / group;
         const int g = int(k) % group;
@@ -249,6 +247,7 @@ void gather(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope
         write_slot(*job.ghosts, slot, k, v, rope, position);
       }
     }
+    job.head->advance_quantisation();  // the prompt's rows have attended, in full precision
   });
 }
 

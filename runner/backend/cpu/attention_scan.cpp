@@ -25,10 +25,10 @@ class UnitReader final : public SlotReader {
   int n_kv_heads() const override { return n_kv_heads_; }
   int head_dim() const override { return heads_[0].pool().shape().head_dim; }
   void read_key(int kv_head, int slot, std::span<float> out) const override {
-    read_slot(heads_[kv_head], slot, out, {});
+    heads_[kv_head].read_key(slot, out.data());
   }
   void read_value(int kv_head, int slot, std::span<float> out) const override {
-    read_slot(heads_[kv_head], slot, {}, out);
+    heads_[kv_head].read_value(slot, out.data());
   }
 
  private:
@@ -62,6 +62,7 @@ class UnitScan {
       const bool chunk_ends =
           (job_.rows_before + r + 1) % job_.chunk == 0 || r + 1 == job_.n_rows + job_.rows_after;
       if (chunk_ends && (job_.rule.evicts() || job_.host != nullptr)) evict(r);
+      for (int h = 0; h < job_.n_kv_heads; ++h) job_.heads[h].advance_quantisation();
       record_resident(r);
     }
   }
@@ -135,7 +136,7 @@ class UnitScan {
     const int kv_head = job_.first_kv_head + h;
     QuestPages& pages = job_.read_pages[h];
     std::vector<float> key(d_);
-    read_slot(job_.heads[h], n_slots_ - 1, key, {});
+    job_.heads[h].read_key(n_slots_ - 1, key.data());
     pages.append(key);
     if (pages.n_pages() <= job_.read->n_pages) return false;
     const std::vector<float> of_group =
@@ -298,14 +299,29 @@ class UnitScan {
     }
   }
 
+  KvBytes beyond_pages(int h) const {
+    KvBytes beyond;
+    const HeadCache& head = job_.heads[h];
+    if (head.kivi() != nullptr) {
+      const PageShape& shape = head.pool().shape();
+      beyond.logical_bytes =
+          head.logical_bytes() - head.n_slots() * std::int64_t(shape.token_bytes());
+      beyond.physical_bytes =
+          head.physical_bytes() - head.n_pages() * std::int64_t(shape.page_bytes());
+      beyond.metadata_bytes = head.kivi()->bytes().metadata_bytes;
+    }
+    if (job_.read_pages != nullptr)
+      beyond.metadata_bytes += std::int64_t(job_.read_pages[h].metadata_bytes());
+    return beyond;
+  }
+
   void record_visible(int r) {
     if (job_.steps == nullptr) return;
     for (int h = 0; h < job_.n_kv_heads; ++h) {
       StepSlots& step = job_.steps[std::size_t(h) * job_.n_rows + r];
       step.visible_slots = job_.heads[h].n_slots();
       step.visible_pages = job_.heads[h].n_pages();
-      step.extra_metadata_bytes =
-          job_.read_pages == nullptr ? 0 : std::int64_t(job_.read_pages[h].metadata_bytes());
+      step.visible_beyond = beyond_pages(h);
     }
   }
   void record_resident(int r) {
@@ -314,6 +330,7 @@ class UnitScan {
       StepSlots& step = job_.steps[std::size_t(h) * job_.n_rows + r];
       step.resident_slots = job_.heads[h].n_slots();
       step.resident_pages = job_.heads[h].n_pages();
+      step.resident_beyond = beyond_pages(h);
     }
   }
 

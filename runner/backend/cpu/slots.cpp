@@ -5,26 +5,11 @@
 
 #include "runner/backend/cpu/elementwise.h"
 #include "runner/backend/cpu/page_kernels.h"
-#include "runner/base/half.h"
 #include "runner/model/config.h"
 
 namespace kvscope::cpu {
 
 namespace {
-
-void store(std::byte* base, std::size_t index, DType dtype, float x) {
-  switch (dtype) {
-    case DType::kF32:
-      reinterpret_cast<float*>(base)[index] = x;
-      break;
-    case DType::kBF16:
-      reinterpret_cast<std::uint16_t*>(base)[index] = bf16_bits(x);
-      break;
-    case DType::kF16:
-      reinterpret_cast<std::uint16_t*>(base)[index] = f16_bits(x);
-      break;
-  }
-}
 
 void write_f32(std::byte* keys, std::byte* values, int lane, int d, const float* k,
                const float* v) {
@@ -52,26 +37,6 @@ void write_bf16(std::byte* keys, std::byte* values, int lane, int d, const float
   }
 }
 
-void write_f16(const PageShape& shape, std::byte* keys, std::byte* values, int lane, const float* k,
-               const float* v) {
-  for (int i = 0; i < shape.head_dim; ++i) {
-    store(keys, shape.key_index(i, lane), shape.dtype, k[i]);
-    if (values != nullptr) store(values, shape.value_index(lane, i), shape.dtype, v[i]);
-  }
-}
-
-float load(const std::byte* base, std::size_t index, DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return from_bf16_bits(reinterpret_cast<const std::uint16_t*>(base)[index]);
-    case DType::kF16:
-      return from_f16_bits(reinterpret_cast<const std::uint16_t*>(base)[index]);
-    case DType::kF32:
-      break;
-  }
-  return reinterpret_cast<const float*>(base)[index];
-}
-
 }  // namespace
 
 void rotate_row(const RopeTable& rope, const float* x, int angle, float scale, float* out) {
@@ -82,8 +47,9 @@ void rotate_row(const RopeTable& rope, const float* x, int angle, float scale, f
 
 void write_slot(HeadCache& head, int slot, const float* k, const float* v, const RopeTable& rope,
                 std::optional<int> angle) {
-  const PageShape& shape = head.pool().shape();
-  const PageId page = head.pages()[slot / kPageSlots];  // append_slot made it writable
+  const PagePool& pool = head.pool();
+  const PageShape& shape = pool.shape();
+  const PageId page = head.page_of(slot);  // append_slot made it writable
   const int lane = slot % kPageSlots;
   const int d = shape.head_dim;
   float rotated[kMaxHeadDim];
@@ -92,60 +58,79 @@ void write_slot(HeadCache& head, int slot, const float* k, const float* v, const
     rotate_row(rope, k, *angle, 1.0F, rotated);
     k = rotated;
   }
-  std::byte* keys = head.pool().keys(page);
-  std::byte* values = shape.has_values ? head.pool().values(page) : nullptr;
-  switch (shape.dtype) {
-    case DType::kF32:
-      return write_f32(keys, values, lane, d, k, v);
-    case DType::kBF16:
-      return write_bf16(keys, values, lane, d, k, v);
-    case DType::kF16:
-      return write_f16(shape, keys, values, lane, k, v);
-  }
-}
-
-void read_slot(const HeadCache& head, int slot, std::span<float> key, std::span<float> value) {
-  const PageShape& shape = head.pool().shape();
-  const PageId page = head.pages()[slot / kPageSlots];
-  const int lane = slot % kPageSlots;
-  for (std::size_t i = 0; i < key.size(); ++i)
-    key[i] = load(head.pool().keys(page), shape.key_index(int(i), lane), shape.dtype);
-  for (std::size_t i = 0; i < value.size(); ++i)
-    value[i] = load(head.pool().values(page), shape.value_index(lane, int(i)), shape.dtype);
+  std::byte* keys = pool.keys(page);
+  std::byte* values = shape.has_values ? pool.values(page) : nullptr;
+  if (!shape.is_quantised() && shape.dtype == DType::kF32)
+    return write_f32(keys, values, lane, d, k, v);
+  if (!shape.is_quantised() && shape.dtype == DType::kBF16)
+    return write_bf16(keys, values, lane, d, k, v);
+  write_key(pool, page, lane, k);
+  if (values != nullptr) write_value(pool, page, lane, v);
 }
 
 void turn_back_slot(HeadCache& head, int slot, int steps, const RopeTable& rope) {
-  const PageShape& shape = head.pool().shape();
-  std::byte* keys = head.pool().keys(head.writable_page(slot));
+  const int d = head.pool().shape().head_dim;
+  const PageId page = head.writable_page(slot);
   const int lane = slot % kPageSlots;
-  const std::size_t first = std::size_t(steps) * (shape.head_dim / 2);
-  for (int i = 0; i < shape.head_dim / 2; ++i) {
+  const std::size_t first = std::size_t(steps) * (d / 2);
+  float key[kMaxHeadDim];
+  read_key(head.pool(), page, lane, key);
+  for (int i = 0; i < d / 2; ++i) {
     const float c = rope.cos[first + i];
     const float s = rope.sin[first + i];
-    const std::size_t even = shape.key_index(2 * i, lane);
-    const std::size_t odd = shape.key_index(2 * i + 1, lane);
-    const float x = load(keys, even, shape.dtype);
-    const float y = load(keys, odd, shape.dtype);
-    store(keys, even, shape.dtype, x * c + y * s);
-    store(keys, odd, shape.dtype, y * c - x * s);
+    const float x = key[2 * i];
+    const float y = key[2 * i + 1];
+    key[2 * i] = x * c + y * s;
+    key[2 * i + 1] = y * c - x * s;
   }
+  write_key(head.pool(), page, lane, key);
 }
 
 void append_ghost(HeadCache& ghosts, const HeadCache& head, int slot) {
   const int ghost = ghosts.append_slot(head.positions()[slot], {});
-  copy_slot(head.pool(), head.pages()[slot / kPageSlots], slot % kPageSlots, ghosts.pool(),
-            ghosts.pages()[ghost / kPageSlots], ghost % kPageSlots);
+  copy_slot(head.pool(), head.page_of(slot), slot % kPageSlots, ghosts.pool(),
+            ghosts.page_of(ghost), ghost % kPageSlots);
 }
 
-PageView page_view(const HeadCache& head, int index, int live) {
+namespace {
+
+// Slots of the page that starts at first_slot, keys [head_dim][kPageSlots] and values
+// [kPageSlots][head_dim]: those that kivi has quantised, then those of the page itself.
+void dequantise_page(const HeadCache& head, int first_slot, int live, float* keys, float* values) {
   const PagePool& pool = head.pool();
-  const PageId page = head.pages()[index];
-  return {pool.keys(page),
-          pool.shape().has_values ? pool.values(page) : nullptr,
-          pool.shape().dtype,
-          false,
-          live,
-          nullptr};
+  const int d = pool.shape().head_dim;
+  const KiviStore* kivi = head.kivi();
+  const int n_keys = kivi == nullptr ? 0 : std::clamp(kivi->n_keys() - first_slot, 0, live);
+  const int n_values = kivi == nullptr ? 0 : std::clamp(kivi->n_values() - first_slot, 0, live);
+  if (n_keys > 0) kivi->read_keys(first_slot, n_keys, keys, kPageSlots);
+  if (n_values > 0) kivi->read_values(first_slot, n_values, values);
+  if (n_keys < live) read_keys(pool, head.page_of(first_slot), n_keys, live - n_keys, keys);
+  if (values != nullptr && n_values < live)
+    read_values(pool, head.page_of(first_slot), n_values, live - n_values, values);
+  // Lanes beyond the last slot are computed and masked: what the object held before must not be
+  // a trap there.
+  for (int i = 0; i < d && live < kPageSlots; ++i)
+    std::fill(keys + i * kPageSlots + live, keys + (i + 1) * kPageSlots, 0.0F);
+}
+
+}  // namespace
+
+void BlockPages::show_dequantised(const HeadCache& head, int first_slot,
+                                  std::span<PageView> pages) {
+  const PageShape& shape = head.pool().shape();
+  const auto side = std::size_t(shape.head_dim) * kPageSlots;
+  dequantised_.resize(2 * side * kBlockPages);
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    float* keys = dequantised_.data() + 2 * i * side;
+    float* values = shape.has_values ? keys + side : nullptr;
+    dequantise_page(head, first_slot + int(i) * kPageSlots, pages[i].live, keys, values);
+    pages[i] = {reinterpret_cast<const std::byte*>(keys),
+                reinterpret_cast<const std::byte*>(values),
+                DType::kF32,
+                false,
+                pages[i].live,
+                nullptr};
+  }
 }
 
 }  // namespace kvscope::cpu
