@@ -132,6 +132,9 @@ void LayerPass::plan_arms() {
       rows.prompt.streaming = true;
       result.mode = PrefillMode::kStreaming;
       result.prefill_rows = prompt;
+    } else if (policy.sparse_prefill()) {
+      rows.kind = Kind::kSparse;
+      result.mode = policy.prefill();
     } else {
       rows.kind = Kind::kCut;
       dense_rows_ = std::max(dense_rows_, prompt);
@@ -190,6 +193,9 @@ bool LayerPass::run_chunk(const std::function<bool()>& stop) {
     if (stop && stop()) return false;
     forward_.project(layer, x_, n_rows, qkv_);
     run_dense(layer);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_[i].kind == Kind::kSparse) run_sparse(i, layer);
+    }
     run_scans(layer);
     if (end_ == n_tokens_) leave_layer(layer);
     if (layer + 1 < n_layers_ || request_.want_hidden)
@@ -233,34 +239,50 @@ void LayerPass::run_dense(int layer) {
         {heads, qkv_row(0), attention_row(0), prompt, 0, lse.empty() ? nullptr : lse.data()});
     PromptStatistics statistics(context_.backend, shape_, context_.rope, heads, qkv_row(0),
                                 lse.data(), prompt);
-    std::vector<CutJob> cuts;  // together, so that all arms' heads share the threads
-    for (const std::size_t i : cutting) {
-      cuts.push_back(
-          {arms_[i].policy, &results_[i].sequence, rows_[i].after, rows_[i].after.probe});
-      if (layer == 0) cascades_[i] = arms_[i].policy->make_cascade();
-      cuts.back().cascade = cascades_[i].get();
-    }
-    if (!cuts.empty()) {
-      cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv_row(0),
-                 statistics, cuts);
-    }
-    for (std::size_t k = 0; k < cutting.size(); ++k) {
-      PassResult& result = results_[cutting[k]];
-      result.account.prompt_layer(prompt, shape_.n_kv_heads,
-                                  cuts[k].policy->prefill() == PrefillMode::kTwoPass,
-                                  &result.sequence.heads[std::size_t(layer) * shape_.n_kv_heads]);
-      if (cuts[k].cascade != nullptr) {
-        result.account.kept_so_far(std::span<const HeadCache>(result.sequence.heads)
-                                       .first(std::size_t(layer + 1) * shape_.n_kv_heads));
-      }
-      result.seconds += cuts[k].seconds;
-    }
+    if (!cutting.empty()) cut(layer, cutting, statistics, qkv_row(0));
   }
   if (dense_rows_ > prompt) {
     context_.backend.attend_dense(
         shape_, context_.rope,
         {heads, qkv_row(prompt), attention_row(prompt), dense_rows_ - prompt, prompt, nullptr});
   }
+}
+
+void LayerPass::cut(int layer, std::span<const std::size_t> arms, PromptStatistics& statistics,
+                    const float* qkv) {
+  const int prompt = request_.prompt_tokens;
+  std::vector<CutJob> cuts;  // together, so that all arms' heads share the threads
+  for (const std::size_t i : arms) {
+    cuts.push_back({arms_[i].policy, &results_[i].sequence, rows_[i].after, rows_[i].after.probe});
+    if (layer == 0) cascades_[i] = arms_[i].policy->make_cascade();
+    cuts.back().cascade = cascades_[i].get();
+  }
+  cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv, statistics,
+             cuts);
+  for (std::size_t k = 0; k < arms.size(); ++k) {
+    PassResult& result = results_[arms[k]];
+    result.account.prompt_layer(prompt, shape_.n_kv_heads,
+                                cuts[k].policy->prefill() == PrefillMode::kTwoPass,
+                                &result.sequence.heads[std::size_t(layer) * shape_.n_kv_heads]);
+    if (cuts[k].cascade != nullptr) {
+      result.account.kept_so_far(std::span<const HeadCache>(result.sequence.heads)
+                                     .first(std::size_t(layer + 1) * shape_.n_kv_heads));
+    }
+    result.seconds += cuts[k].seconds;
+  }
+}
+
+void LayerPass::run_sparse(std::size_t arm, int layer) {
+  const int prompt = request_.prompt_tokens;
+  const float* qkv = qkv_row(rows_[arm].first_row);
+  std::vector<HeadCache> heads(shape_.n_kv_heads, HeadCache(&context_.pages));
+  std::vector<float> lse(std::size_t(shape_.n_heads) * prompt);
+  attend_sparse_prompt(context_.backend, shape_, context_.rope, *arms_[arm].policy->sparse_prefill(),
+                       heads.data(), qkv, prompt, attention_row(rows_[arm].first_row), lse.data(),
+                       results_[arm].sparse);
+  PromptStatistics statistics(context_.backend, shape_, context_.rope, heads.data(), qkv,
+                              lse.data(), prompt);
+  cut(layer, {&arm, 1}, statistics, qkv);
 }
 
 void LayerPass::run_scans(int layer) {
@@ -330,7 +352,8 @@ void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
                    [](const ScanJob& a, const ScanJob& b) { return a.n_kv_heads > b.n_kv_heads; });
   context_.backend.scan(shape_, context_.rope, jobs);
   for (const Scan& scan : scans) {
-    const int first_own = follows_prompt(rows_[scan.arm]) ? request_.prompt_tokens : 0;
+    const bool cut = follows_prompt(rows_[scan.arm]) || rows_[scan.arm].kind == Kind::kSparse;
+    const int first_own = cut ? request_.prompt_tokens : 0;
     add_steps(results_[scan.arm].account, std::size_t(scan.stretch.chunk_begin - first_own),
               scan.n_rows(), shape_, rule(scan), steps_.data() + scan.first_step);
   }

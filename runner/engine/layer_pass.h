@@ -19,6 +19,7 @@
 #include "runner/engine/forward.h"
 #include "runner/engine/prompt_cut.h"
 #include "runner/engine/sequence.h"
+#include "runner/engine/sparse_prompt.h"
 
 namespace kvscope {
 
@@ -91,6 +92,7 @@ struct PassResult {
   std::vector<std::int64_t> bytes_by_layer;  // held at the end
   std::int64_t ghost_bytes = 0;              // of all layers at the end (ghosts only grow)
   double seconds = 0.0;                      // this arm's cuts (monolithic)
+  SparseMeasure sparse;                      // of prompt rows that leave columns out
 };
 
 class LayerPass {
@@ -110,7 +112,7 @@ class LayerPass {
   Sequence& dense_sequence() { return dense_; }  // if keep_caches
 
  private:
-  enum class Kind { kDense, kInStream, kCut, kContinued, kStreamed };
+  enum class Kind { kDense, kInStream, kCut, kContinued, kSparse, kStreamed };
   struct Rows {
     Kind kind = Kind::kDense;
     std::size_t first_row = 0;  // in the buffers
@@ -136,6 +138,9 @@ class LayerPass {
   bool run_chunk(const std::function<bool()>& stop);
   void finish_accounts();
   void run_dense(int layer);
+  void run_sparse(std::size_t arm, int layer);  // its own prompt rows, and their cut
+  void cut(int layer, std::span<const std::size_t> arms, PromptStatistics& statistics,
+           const float* qkv);
   void run_scans(int layer);
   void run_scan_phase(int layer, bool prompt_phase);
   Stretch stretch_of(const Rows& rows, bool prompt_phase) const;

@@ -17,6 +17,7 @@ struct ArmState {
   Account account{PageShape{}};
   std::size_t prefill_rows = 0;
   PrefillMode mode = PrefillMode::kInStream;
+  int account_first = 0;  // first token of the account's rows
   int rule_first = 0;  // first row under `how`: `every` counts from it
 };
 
@@ -46,7 +47,8 @@ bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& req
   LayerPass pass(context, forward, prompt, {&pass_arm, 1});
   if (!pass.run(stop)) return false;
   PassResult& result = pass.results()[0];
-  if (result.mode == PrefillMode::kStreaming) {
+  state.account_first = result.mode == PrefillMode::kStreaming ? 0 : request.prompt_tokens;
+  if (result.mode == PrefillMode::kStreaming || arm.policy->sparse_prefill()) {
     state.hidden.assign(result.hidden.begin(), result.hidden.end());
   } else {
     state.first = request.prompt_tokens;
@@ -82,7 +84,7 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
       const int done = state.first + int(state.hidden.size() / c.d_model);
       if (t < done) continue;
       rows.push_back({&state.sequence, state.how, request.tokens[t], t, &state.account,
-                      std::size_t(t - state.first), t - state.rule_first, n_tokens - 1 - t});
+                      std::size_t(t - state.account_first), t - state.rule_first, n_tokens - 1 - t});
       fed.push_back(&state);
     }
     if (rows.empty()) continue;
