@@ -40,7 +40,8 @@ std::unique_ptr<Policy> make_quest(const PolicySpec& spec, const FitRequest& req
   const int page = int_param(spec, "page");
   return std::make_unique<Quest>(
       spec, Fitting{.budget_tokens = budget_tokens, .prompt_tokens = request.length},
-      ReadRule{page, std::max(1, budget_tokens / page), spec.params.at("shared") == "true"});
+      ReadRule{page, std::max(1, budget_tokens / page), budget_tokens,
+               spec.params.at("shared") == "true"});
 }
 
 constexpr std::array<ParamInfo, 2> kParams = {{

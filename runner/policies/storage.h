@@ -34,7 +34,8 @@ struct SparsePrefill {
 // Which pages a row reads (policies.md 3): the newest and the best others by their bound.
 struct ReadRule {
   int page_tokens = 16;
-  int n_pages = 1;         // read by a row, the newest included
+  int n_pages = 1;         // read by a row, the newest included; all while budget_tokens hold them
+  int budget_tokens = 0;   // read at most
   bool group_max = false;  // one choice for all query heads of a KV head
   bool operator==(const ReadRule&) const = default;
 };

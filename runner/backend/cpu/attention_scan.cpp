@@ -138,14 +138,14 @@ class UnitScan {
     std::vector<float> key(d_);
     job_.heads[h].read_key(n_slots_ - 1, key.data());
     pages.append(key);
-    if (pages.n_pages() <= job_.read->n_pages) return false;
+    if (pages.n_pages() <= job_.read->n_pages || n_slots_ <= job_.read->budget_tokens) return false;
     const std::vector<float> of_group =
         job_.read->group_max ? pages.group_upper_bounds(q_) : std::vector<float>();
     std::vector<float> scratch;
     for (int g = 0; g < group_; ++g) {
       const std::span<const float> q(states_[g].q, std::size_t(d_));
-      const std::vector<std::int32_t> chosen = choose_pages(
-          job_.read->group_max ? of_group : pages.upper_bounds(q), job_.read->n_pages);
+      const std::vector<std::int32_t> chosen =
+          choose_pages(job_.read->group_max ? of_group : pages.upper_bounds(q), job_.read->n_pages);
       std::vector<KeyRange> slots;
       for (const std::int32_t page : chosen) {
         const int first = page * job_.read->page_tokens;

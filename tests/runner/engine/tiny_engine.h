@@ -82,16 +82,18 @@ inline std::vector<std::string> in_stream_policies() {
   for (const PolicyInfo& info : policies()) {
     if (!parse_policy(info.name).acts_in_stream()) continue;
     texts.emplace_back(info.name);
-    if (info.name == "full") continue;
+    if (info.name == "full" || info.name == "quest") continue;
     for (const char* mode : {"absolute", "cache_relative", "rerotate"}) {
       texts.push_back(std::string(info.name) + ":positions=" + mode);
     }
   }
-  texts.insert(texts.end(),
-               {"h2o:norm=mean", "tova:scope=head", "tova:protect_last=false", "random:seed=5",
-                "random:mode=uniform_victim", "lru:use=topk", "h2o:heads=summed", "h2o+pyramid",
-                "h2o+page:size=4", "sliding_window+page:size=5", "tova:every=5",
-                "keydiff:every=4:positions=rerotate", "h2o+kv_int8", "full+kv_fp8", "full+kivi"});
+  texts.insert(
+      texts.end(),
+      {"h2o:norm=mean", "tova:scope=head", "tova:protect_last=false", "random:seed=5",
+       "random:mode=uniform_victim", "lru:use=topk", "h2o:heads=summed", "h2o+pyramid",
+       "h2o+page:size=4", "sliding_window+page:size=5", "tova:every=5",
+       "keydiff:every=4:positions=rerotate", "h2o+kv_int8", "full+kv_fp8",
+       "full+kivi:group=8:residual=8", "quest:page=4", "quest:page=3:shared=true+kv_int8"});
   return texts;
 }
 
@@ -136,7 +138,8 @@ inline std::vector<std::string> prompt_policies() {
                              "paged_eviction:prefill=streaming:chunk=5",
                              "snapkv:prefill=streaming:chunk=11:decode=window",
                              "snapkv+kv_int8",
-                             "snapkv+kivi",
+                             "snapkv+kivi:group=4:residual=16",
+                             "quest:page=4+minference:pattern=a_shape:n_init=1:n_local=5",
                              "pyramidkv+kv_fp8:format=e5m2",
                              "full+minference:vertical=30:slash=50",
                              "snapkv+minference:pattern=a_shape:n_init=2:n_local=8"});
