@@ -78,6 +78,7 @@ struct DenseJob {
   int n_rows = 0;
   int first_position = 0;
   float* lse = nullptr;  // optional [n_heads][n_rows]: log-sum-exp of each row
+  int n_known = 0;       // leading rows that are only appended: their attention is known already
 };
 
 // Slots and pages of one unit after each row; bytes follow from them (ledger).
@@ -112,8 +113,9 @@ struct ScanJob {
   ScanRule rule;                 // rule.evicts() false: grow
   PolicyState* host = nullptr;   // if set: this code decides instead of `rule`
   std::optional<ReadRule> read;  // attend to the chosen pages only; nothing is evicted then …
-  QuestPages* read_pages = nullptr;  // … [n_kv_heads] the bounds of the slots' pages, kept up to date
-  int chunk = 1;                 // evict after every `chunk` rows of the stretch (and its last)
+  QuestPages* read_pages =
+      nullptr;    // … [n_kv_heads] the bounds of the slots' pages, kept up to date
+  int chunk = 1;  // evict after every `chunk` rows of the stretch (and its last)
   ProbeSink* probe = nullptr;
   StepSlots* steps = nullptr;  // optional [n_kv_heads][n_rows]
 };

@@ -56,6 +56,15 @@ Engine::Engine(const Model& model, Backend& backend)
 Engine::~Engine() = default;
 
 void Engine::allow_beyond_context(bool allow) { impl_->beyond_context = allow; }
+void Engine::use_prefix_cache(std::int64_t max_bytes) {
+  impl_->prefixes.reset();
+  const Model& model = impl_->context.model;
+  if (max_bytes > 0)
+    impl_->prefixes.emplace(max_bytes, model.config.n_layers, model.attention_shape());
+}
+PrefixCacheCounters Engine::prefix_counters() const {
+  return impl_->prefixes ? impl_->prefixes->counters() : PrefixCacheCounters{};
+}
 void Engine::use_host_rules(bool use) { impl_->context.host_rules = use; }
 const Model& Engine::model() const { return impl_->context.model; }
 Backend& Engine::backend() const { return impl_->context.backend; }
@@ -68,8 +77,7 @@ std::int64_t Engine::pool_peak_bytes() const {
   return bytes;
 }
 std::int64_t Engine::pool_held_pages() const {
-  std::int64_t held =
-      impl_->context.pages.held_pages() + impl_->context.ghost_pages.held_pages();
+  std::int64_t held = impl_->context.pages.held_pages() + impl_->context.ghost_pages.held_pages();
   for (const auto& [format, pool] : impl_->context.quantised_pages) held += pool.held_pages();
   return held;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "runner/cache/prefix_cache.h"
 #include "runner/engine/ledger.h"
 #include "runner/engine/probe_sink.h"
 #include "runner/model/model.h"
@@ -123,6 +124,11 @@ class Engine {
       std::span<const GenerateRequest> requests, const StopRequested& stop = {});
 
   void allow_beyond_context(bool allow);
+  // Keeps dense rows of prompts so that later samples with a common beginning do not compute them
+  // again (generate); the bits are the same. 0: off, which it is until asked for.
+  void use_prefix_cache(std::int64_t max_bytes);
+  PrefixCacheCounters prefix_counters() const;  // zeros where it is off
+
   // Runs every in-stream rule through its host code instead of as data: slower, the same bits (that
   // is what it is for).
   void use_host_rules(bool use);

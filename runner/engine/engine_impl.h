@@ -21,6 +21,7 @@ struct Engine::Impl {
   EngineContext context;
   Forward forward;
   bool beyond_context = false;
+  std::optional<PrefixStore> prefixes;
 };
 
 }  // namespace kvscope

@@ -64,11 +64,19 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(
     std::vector<PassArm> arms;
     for (const GenerateArm& arm : request.arms)
       arms.push_back({arm.policy.get(), arm.probe, false});
-    const PassRequest pass_request{
-        prompt, int(prompt.size()),     false, true, request.want_residents,
-        false,  flat_chunk_tokens(arms)};
+    PassRequest pass_request{prompt, int(prompt.size()),     false, true, request.want_residents,
+                             false,  flat_chunk_tokens(arms)};
+    std::unique_ptr<PrefixStore::Prompt> prefix;
+    const bool has_dense = std::any_of(arms.begin(), arms.end(), [](const PassArm& arm) {
+      const bool own_rows =
+          arm.policy->prefill() == PrefillMode::kStreaming || arm.policy->sparse_prefill();
+      return arm.policy->is_dense() || !own_rows;
+    });
+    if (impl_->prefixes && has_dense) prefix = impl_->prefixes->start(prompt);
+    pass_request.prefix = prefix.get();
     LayerPass pass(impl_->context, impl_->forward, pass_request, arms);
     if (!pass.run(stop)) return std::nullopt;
+    if (prefix) prefix->finish();
     const double all_seconds = seconds_since(start);
 
     double cut_seconds = 0.0;

@@ -63,8 +63,7 @@ Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* 
     return rule && (context.host_rules || rule->statistic == ScanRule::Statistic::kHost);
   };
   if (policy.read_rule()) {
-    sequence.read_pages.assign(
-        n, QuestPages(c.head_dim, policy.read_rule()->page_tokens));
+    sequence.read_pages.assign(n, QuestPages(c.head_dim, policy.read_rule()->page_tokens));
   }
   if (runs_as_host(policy.scan_rule()) || runs_as_host(policy.streaming_rule()))
     sequence.host.resize(n);
@@ -94,6 +93,7 @@ LayerPass::LayerPass(EngineContext& context, Forward& forward, const PassRequest
       n_tokens_(int(request.tokens.size())),
       cascades_(arms.size()) {
   plan_arms();
+  if (request.prefix != nullptr && dense_rows_ > 0) known_rows_ = request.prefix->hit_tokens();
   if (dense_rows_ > 0) {
     dense_.heads.assign(std::size_t(n_layers_) * shape_.n_kv_heads, HeadCache(&context.pages));
   }
@@ -181,17 +181,20 @@ bool LayerPass::run(const std::function<bool()>& stop, const ChunkDone& chunk_do
 bool LayerPass::run_chunk(const std::function<bool()>& stop) {
   const auto d_model = std::size_t(context_.model.config.d_model);
   if (dense_rows_ > 0) {
-    forward_.embed(request_.tokens.first(dense_rows_), x_.first(dense_rows_ * d_model));
+    forward_.embed(request_.tokens.first(dense_rows_).subspan(known_rows_),
+                   x_.subspan(known_rows_ * d_model, (dense_rows_ - known_rows_) * d_model));
   }
   for (const Rows& rows : rows_) {
     if (rows.kind == Kind::kDense) continue;
     forward_.embed(request_.tokens.subspan(rows.first_token, rows.n_rows),
                    x_.subspan(rows.first_row * d_model, rows.n_rows * d_model));
   }
-  const int n_rows = int(total_rows_);
+  const int n_rows = int(total_rows_) - known_rows_;
+  const auto d_attention = std::size_t(shape_.n_heads) * shape_.head_dim;
+  const std::span<float> x = x_.subspan(known_rows_ * d_model);
   for (int layer = 0; layer < n_layers_; ++layer) {
     if (stop && stop()) return false;
-    forward_.project(layer, x_, n_rows, qkv_);
+    forward_.project(layer, x, n_rows, qkv_.subspan(known_rows_ * shape_.row_floats()));
     run_dense(layer);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (rows_[i].kind == Kind::kSparse) run_sparse(i, layer);
@@ -199,7 +202,7 @@ bool LayerPass::run_chunk(const std::function<bool()>& stop) {
     run_scans(layer);
     if (end_ == n_tokens_) leave_layer(layer);
     if (layer + 1 < n_layers_ || request_.want_hidden)
-      forward_.finish(layer, attention_, n_rows, x_);
+      forward_.finish(layer, attention_.subspan(known_rows_ * d_attention), n_rows, x);
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Rows& r = rows_[i];
@@ -233,10 +236,13 @@ void LayerPass::run_dense(int layer) {
     if (rows_[i].kind == Kind::kCut) cutting.push_back(i);
   }
   if (prompt > 0) {
-    std::vector<float> lse(cutting.empty() ? 0 : std::size_t(shape_.n_heads) * prompt);
-    context_.backend.attend_dense(
-        shape_, context_.rope,
-        {heads, qkv_row(0), attention_row(0), prompt, 0, lse.empty() ? nullptr : lse.data()});
+    const bool wants_lse = !cutting.empty() || request_.prefix != nullptr;
+    std::vector<float> lse(wants_lse ? std::size_t(shape_.n_heads) * prompt : 0);
+    if (request_.prefix != nullptr) request_.prefix->read(layer, qkv_row(0), lse.data());
+    context_.backend.attend_dense(shape_, context_.rope,
+                                  {heads, qkv_row(0), attention_row(0), prompt, 0,
+                                   wants_lse ? lse.data() : nullptr, known_rows_});
+    if (request_.prefix != nullptr) request_.prefix->write(layer, qkv_row(0), lse.data());
     PromptStatistics statistics(context_.backend, shape_, context_.rope, heads, qkv_row(0),
                                 lse.data(), prompt);
     if (!cutting.empty()) cut(layer, cutting, statistics, qkv_row(0));
@@ -277,9 +283,9 @@ void LayerPass::run_sparse(std::size_t arm, int layer) {
   const float* qkv = qkv_row(rows_[arm].first_row);
   std::vector<HeadCache> heads(shape_.n_kv_heads, HeadCache(&context_.pages));
   std::vector<float> lse(std::size_t(shape_.n_heads) * prompt);
-  attend_sparse_prompt(context_.backend, shape_, context_.rope, *arms_[arm].policy->sparse_prefill(),
-                       heads.data(), qkv, prompt, attention_row(rows_[arm].first_row), lse.data(),
-                       results_[arm].sparse);
+  attend_sparse_prompt(context_.backend, shape_, context_.rope,
+                       *arms_[arm].policy->sparse_prefill(), heads.data(), qkv, prompt,
+                       attention_row(rows_[arm].first_row), lse.data(), results_[arm].sparse);
   PromptStatistics statistics(context_.backend, shape_, context_.rope, heads.data(), qkv,
                               lse.data(), prompt);
   cut(layer, {&arm, 1}, statistics, qkv);

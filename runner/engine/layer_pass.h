@@ -17,6 +17,7 @@
 #include "runner/engine/account.h"
 #include "runner/engine/engine.h"
 #include "runner/engine/forward.h"
+#include "runner/engine/prefix_store.h"
 #include "runner/engine/prompt_cut.h"
 #include "runner/engine/sequence.h"
 #include "runner/engine/sparse_prompt.h"
@@ -71,6 +72,9 @@ struct PassRequest {
   // Tokens that pass all layers before the next ones do; 0: all. Without effect where there are
   // dense rows, which would have to keep the caches of all layers.
   int chunk_tokens = 0;
+  // Of the prompt, whose leading tokens' dense rows an earlier pass computed; its other blocks are
+  // filled in. Only for passes over a prompt alone that want no hidden states.
+  PrefixStore::Prompt* prefix = nullptr;
 };
 
 // A chunk that makes buffers small and matrix products long: for arms that need no dense rows and
@@ -161,6 +165,7 @@ class LayerPass {
   int begin_ = 0;  // of the chunk
   int end_ = 0;
   int dense_rows_ = 0;
+  int known_rows_ = 0;               // leading dense rows that an earlier pass computed
   std::size_t total_rows_ = 0;       // of the chunk
   std::vector<Rows> rows_;           // [arms]
   std::vector<PassResult> results_;  // [arms]

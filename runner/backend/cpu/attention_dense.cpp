@@ -91,11 +91,12 @@ void attend_dense(ThreadPool& pool, const AttentionShape& shape, const RopeTable
                  job.first_position + r);
     }
   });
-  const int tiles = (job.n_rows + kTileRows - 1) / kTileRows;
+  const int tiles = (job.n_rows - job.n_known + kTileRows - 1) / kTileRows;
   pool.parallel_for(std::size_t(tiles) * shape.n_kv_heads, [&](std::size_t i, int) {
     const int tile = tiles - 1 - int(i) / shape.n_kv_heads;  // the longest first, for balance
-    attend_tile(shape, rope, job, int(i) % shape.n_kv_heads, tile * kTileRows,
-                std::min(job.n_rows, (tile + 1) * kTileRows), slots_before);
+    const int first = job.n_known + tile * kTileRows;
+    attend_tile(shape, rope, job, int(i) % shape.n_kv_heads, first,
+                std::min(job.n_rows, first + kTileRows), slots_before);
   });
   for (int h = 0; h < shape.n_kv_heads; ++h) job.heads[h].advance_quantisation();
 }

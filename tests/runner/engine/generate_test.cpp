@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "runner/engine/prefix_store.h"
 #include "tests/runner/engine/tiny_engine.h"
 
 namespace kvscope {
@@ -55,6 +56,51 @@ TEST(Generate, ArmsAreBitIdenticalAloneInASweepAndBesideOtherSamples) {
   }
   EXPECT_EQ(one.engine.pool_held_pages(), 0);
   EXPECT_EQ(two.engine.pool_held_pages(), 0);
+}
+
+// Prompts with a common beginning: what an earlier sample computed gives the same bits to every
+// arm, and a stopped pass leaves nothing behind that a later one could read.
+TEST(Generate, PrefixCacheChangesNoBits) {
+  TinyEngine without(gqa_shape(), 2);
+  TinyEngine with(gqa_shape(), 2);
+  with.engine.use_prefix_cache(std::int64_t{1} << 30);
+  const auto document = random_ids(150, 5);
+  std::vector<Sample> samples;
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    Sample s = sample(seed);
+    s.prompt.resize(20 + 7 * seed);
+    s.prompt.insert(s.prompt.begin(), document.begin(), document.end());
+    samples.push_back(s);
+  }
+  samples.push_back(samples[0]);                            // wholly known but for the last block
+  samples[3].prompt.resize(2 * PrefixStore::kBlockTokens);  // … and a prompt of full blocks
+  const std::vector<std::string> texts = all_arms();
+  const std::vector stopped{request_of(samples[0], texts)};
+  int polls = 0;
+  EXPECT_EQ(with.engine.generate(stopped, [&] { return ++polls == 2; }), std::nullopt);
+  for (const Sample& s : samples) {
+    const std::vector request{request_of(s, texts)};
+    const auto expected = *without.engine.generate(request);
+    const auto actual = *with.engine.generate(request);
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      expect_same(expected[0][i], actual[0][i], texts[i]);
+  }
+  const PrefixCacheCounters counters = with.engine.prefix_counters();
+  EXPECT_EQ(counters.hit_tokens, 128 + 128 + 64);
+  EXPECT_EQ(counters.evictions, 0);
+  EXPECT_EQ(without.engine.prefix_counters().hit_tokens, 0);
+}
+
+TEST(Generate, PrefixCacheOfOneBlockIsOfNoUseAndDoesNoHarm) {
+  TinyEngine without(gqa_shape());
+  TinyEngine with(gqa_shape());
+  with.engine.use_prefix_cache(1);
+  const Sample s = sample(9);
+  const std::vector request{request_of(s, {"full", "h2o"})};
+  for (int i = 0; i < 2; ++i)
+    expect_same((*without.engine.generate(request))[0][1], (*with.engine.generate(request))[0][1],
+                "h2o");
+  EXPECT_EQ(with.engine.prefix_counters().hit_tokens, 0);
 }
 
 // The gold row is the same computation as scoring prompt + prefix + gold: the two ways of advancing
