@@ -5,7 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "harness/report/sweep_summary.h"
+#include "datasets/qa/facts.h"
+#include "harness/tasks/answer_task.h"
 #include "runner/base/error.h"
 #include "tests/harness/tasks/sweep_fixture.h"
 
@@ -174,11 +175,12 @@ TEST_F(QuestionVisibilityTest, NoTableHoldsBoth) {
       EXPECT_EQ(row.question_visibility, visibility);
     }
   }
-  // Differences are to the full arm of the same visibility: the one whose bytes differ shows it.
+  // Differences are to the full arm of the same visibility: the shorter prompt's bytes tell them
+  // apart.
   const std::string hidden = std::string("tova@0.500") + kHidden;
   const auto mean = [&](const std::string& label, const std::string& dataset) {
     for (const ArmMetricRow& row : arm_metrics(store, find_arm(store, label).arm_id)) {
-      if (row.metric == "kv_steady_bytes" && row.dataset == dataset) return row.mean;
+      if (row.metric == "kv_prefill_peak_bytes" && row.dataset == dataset) return row.mean;
     }
     return 0.0;
   };
@@ -186,8 +188,9 @@ TEST_F(QuestionVisibilityTest, NoTableHoldsBoth) {
   ASSERT_EQ(task["question_visibility"], "hidden");
   const std::string dataset = task["dataset"];
   const double full = mean(std::string("full@1.000") + kHidden, dataset);
+  ASSERT_NE(full, mean("full@1.000", dataset));
   // Sums of a few whole numbers below 2^53.
-  EXPECT_DOUBLE_EQ(task["arms"][1]["metrics"]["kv_steady_bytes"]["difference_to_full"],
+  EXPECT_DOUBLE_EQ(task["arms"][1]["metrics"]["kv_prefill_peak_bytes"]["difference_to_full"],
                    mean(hidden, dataset) - full);
 
   o.json = false;
@@ -225,6 +228,23 @@ TEST_F(QuestionVisibilityTest, NamesInAPairMeanOneVisibility) {
             std::string("h2o@0.500") + kHidden);
   EXPECT_THROW(find_arm(store, "full"), UsageError);  // which of the two?
   EXPECT_THROW(find_arm_pair(store, "full", "tova"), UsageError);
+}
+
+TEST_F(QuestionVisibilityTest, AQuestionThatIsNotFoundIsASkippedRow) {
+  const OpenedModel opened = open_model(options("a.db", "full", "", "qa").model);
+  Dataset data = make_qa({.samples = 2, .people = 1, .filler = false}, *opened.tokenizer);
+  data.samples[0].question_begin = -1;
+  const auto task = make_answer_task(data, [](std::string_view, const Sample&, SampleOutcome&) {});
+  const auto arms = expand_arms({"full", "", "", "both"});
+  const TaskRun run{*opened.engine, *opened.tokenizer, arms, ProbeLevel::kOff, false, {}};
+  const std::vector<SampleWork> work = {{0, {0, 1}}, {1, {0, 1}}};
+  const auto outcomes = task->run(run, work);
+  ASSERT_TRUE(outcomes);
+  EXPECT_EQ((*outcomes)[0][0].status, OutcomeStatus::kOk);
+  EXPECT_EQ((*outcomes)[0][1].status, OutcomeStatus::kSkipped);
+  EXPECT_EQ((*outcomes)[0][1].error_kind, "no_question");
+  EXPECT_EQ((*outcomes)[1][1].status, OutcomeStatus::kOk);
+  EXPECT_EQ((*outcomes)[1][1].n_prompt_tokens, data.samples[1].question_begin);
 }
 
 TEST_F(QuestionVisibilityTest, ATextHasNoQuestionToHide) {
