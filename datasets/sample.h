@@ -19,7 +19,11 @@ enum class AnswerCut { kNone, kFirstLine, kSentenceRest };
 struct Sample {
   std::string key;          // stable name inside the data set
   std::string cluster_key;  // unit of independent draw: the document or haystack section
-  std::vector<std::int32_t> prompt_ids;  // ends with the question; policies select at its end
+  std::vector<std::int32_t> prompt_ids;  // ends with the question
+  // The question is the tokens from here to the prompt's end. Policies select at the prompt's end,
+  // or, where they must not see the question, before this token. -1: unknown. Follows from the data
+  // set's version and the ids, so it is no part of any key: another place asks for a new version.
+  int question_begin = -1;
   // Fed token by token after the selection: end of the user's turn, assistant header, start of the
   // answer. May be empty.
   std::vector<std::int32_t> prefix_ids;

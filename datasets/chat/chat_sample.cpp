@@ -16,6 +16,10 @@ Sample make_chat_sample(const ChatQuestion& question, const ChatTemplate& chat,
   sample.input_sha256 = input_hash(sample.prompt_ids, sample.prefix_ids, sample.gold_ids);
   std::tie(sample.evidence_begin, sample.evidence_end) = token_range(
       tokenizer, sample.prompt_ids, question.text, question.evidence_begin, question.evidence_end);
+  // A token that holds the question's first byte and bytes before it belongs to the question.
+  sample.question_begin = token_range(tokenizer, sample.prompt_ids, question.text,
+                                      question.question_begin, question.text.size())
+                              .first;
   return sample;
 }
 

@@ -18,9 +18,12 @@ struct ChatQuestion {
   std::vector<std::string> golds;  // accepted answers, at least one
   std::size_t evidence_begin = 0;  // bytes of `text` that hold the fact; equal when unknown
   std::size_t evidence_end = 0;
+  // First byte of `text` that depends on what is asked or how; the rest of `text` is the question.
+  // npos: there is none.
+  std::size_t question_begin = std::string::npos;
 };
 
-// Ids, golds, evidence and input hash; key, cluster, tags and limits are the caller's.
+// Ids, golds, question, evidence and input hash; key, cluster, tags and limits are the caller's.
 Sample make_chat_sample(const ChatQuestion& question, const ChatTemplate& chat,
                         const Tokenizer& tokenizer);
 

@@ -97,7 +97,9 @@ ChatQuestion compose(NeedleKind kind, const Haystack& haystack, const NeedlePlan
     q.text += some_words(haystack.sentence(plan.first_sentence + n_sentences), n_words, true);
   }
   while (q.text.back() == ' ' || q.text.back() == '\n') q.text.pop_back();
-  q.text += "\n" + question(plan.pairs[0].word);
+  q.text += "\n";
+  q.question_begin = q.text.size();
+  q.text += question(plan.pairs[0].word);
   q.answer_prefix = answer_prefix(plan.pairs[0].word);
   q.golds = {plan.pairs[0].number};
   return q;

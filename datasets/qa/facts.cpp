@@ -120,7 +120,9 @@ Dataset make_qa(const QaOptions& options, const Tokenizer& tokenizer) {
     const Fact& fact = document.facts[which];
 
     ChatQuestion question;
-    question.text = document.text + "\n\n" + fact.question;
+    question.text = document.text + "\n\n";
+    question.question_begin = question.text.size();
+    question.text += fact.question;
     question.answer_prefix = fact.start;
     question.golds = {fact.answer};
     question.evidence_begin = document.offsets[which];

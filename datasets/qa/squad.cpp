@@ -139,7 +139,10 @@ std::size_t byte_of_character(std::string_view text, long n) {
 
 ChatQuestion compose(const Question& question) {
   ChatQuestion q;
-  q.text = *question.context + "\n\n" + std::string(kInstruction) + "\n" + question.text;
+  q.text = *question.context + "\n\n";
+  // The instruction says what kind of answer is wanted: whoever knows it knows half the question.
+  q.question_begin = q.text.size();
+  q.text += std::string(kInstruction) + "\n" + question.text;
   q.answer_prefix = kAnswerPrefix;
   q.golds = question.golds;
   if (question.answer_start >= 0) {

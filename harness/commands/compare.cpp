@@ -85,8 +85,13 @@ void print_table(const ArmRow& a, const ArmRow& b, std::span<const Comparison> c
 }
 
 Json arm_json(const ArmRow& arm) {
-  return {{"arm_id", arm.arm_id},        {"arm_key", arm.arm_key}, {"label", arm.label},
-          {"model", arm.model},          {"policy", arm.policy},   {"budget", arm.budget},
+  return {{"arm_id", arm.arm_id},
+          {"arm_key", arm.arm_key},
+          {"label", arm.label},
+          {"model", arm.model},
+          {"policy", arm.policy},
+          {"budget", arm.budget},
+          {"question_visibility", arm.question_visibility},
           {"sweep_uuid", arm.sweep_uuid}};
 }
 
@@ -120,6 +125,11 @@ ExitCode run_compare(const CompareOptions& options) {
   }
   const auto [a, b] = find_arm_pair(store, options.a, options.b);
   if (a.arm_id == b.arm_id) throw UsageError("compare: " + a.label + " twice; name two arms");
+  if (a.question_visibility != b.question_visibility) {
+    throw UsageError("compare: the question is " + a.question_visibility + " to " + a.label +
+                     " and " + b.question_visibility + " to " + b.label +
+                     "; name two arms of one visibility");
+  }
   std::vector<Comparison> comparisons;
   for (PairedValues& values : paired_values(store, a.arm_id, b.arm_id)) {
     const auto& wanted = options.metrics;
@@ -159,6 +169,7 @@ void add_compare_command(CLI::App& app, CommandContext& context) {
   command->footer(
       "Examples:\n"
       "  kvscope compare full h2o@0.200 --db demo.db\n"
+      "  kvscope compare full 'snapkv@0.200 question=hidden' --db demo.db\n"
       "  kvscope compare snapkv@0.200 tova@0.200 --db demo.db --metrics gold_nll_nats --json");
   set_action(*command, context, [options] { return run_compare(*options); });
 }

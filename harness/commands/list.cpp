@@ -121,16 +121,16 @@ Listing list_metrics() {
 
 Listing list_arms_of(const ListOptions& options) {
   Store store = Store::open(options.database, StoreAccess::kReadOnly);
-  Listing out{Table({"arm", "label", "model", "dtype", "prefill", "positions", "status", "ok",
-                     "error", "skipped", "sweep"})};
-  for (const std::size_t column : {1, 2, 3, 4, 5, 6, 10}) {
+  Listing out{Table({"arm", "label", "model", "dtype", "prefill", "positions", "question", "status",
+                     "ok", "error", "skipped", "sweep"})};
+  for (const std::size_t column : {1, 2, 3, 4, 5, 6, 7, 11}) {
     out.table.align(column, Table::Align::kLeft);
   }
   for (const ArmRow& arm : list_arms(store)) {
     out.table.add_row({std::to_string(arm.arm_id), arm.label, arm.model, arm.dtype,
-                       arm.prefill_mode, arm.position_mode, arm.status, std::to_string(arm.n_ok),
-                       std::to_string(arm.n_error), std::to_string(arm.n_skipped),
-                       arm.sweep_uuid.substr(0, kShownUuid)});
+                       arm.prefill_mode, arm.position_mode, arm.question_visibility, arm.status,
+                       std::to_string(arm.n_ok), std::to_string(arm.n_error),
+                       std::to_string(arm.n_skipped), arm.sweep_uuid.substr(0, kShownUuid)});
     out.rows.push_back({{"arm_id", arm.arm_id},
                         {"arm_key", arm.arm_key},
                         {"label", arm.label},

@@ -55,6 +55,7 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
                                 {"kv_dtype", arm.kv_dtype},
                                 {"prefill_mode", arm.prefill_mode},
                                 {"position_mode", arm.position_mode},
+                                {"question_visibility", arm.question_visibility},
                                 {"status", arm.status},
                                 {"sweep_uuid", arm.sweep_uuid},
                                 {"metrics", rows},
@@ -64,8 +65,9 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
   std::cout << arm.label << "  (arm " << arm.arm_id << ", key " << arm.arm_key.substr(0, 12)
             << ")\nmodel " << arm.model << ", " << arm.dtype << " weights, " << arm.kv_dtype
             << " cache, prefill " << arm.prefill_mode << ", positions " << arm.position_mode
-            << "\nsweep " << arm.sweep_uuid << ", " << arm.status << ": " << arm.n_ok << " ok, "
-            << arm.n_error << " errors, " << arm.n_skipped << " skipped\n\n";
+            << ", question " << arm.question_visibility << "\nsweep " << arm.sweep_uuid << ", "
+            << arm.status << ": " << arm.n_ok << " ok, " << arm.n_error << " errors, "
+            << arm.n_skipped << " skipped\n\n";
   Table table({"task", "metric", "unit", "n", "mean", "± s.e."});
   table.align(1, Table::Align::kLeft).align(2, Table::Align::kLeft);
   for (const ArmMetricRow& row : metrics) {
@@ -115,6 +117,7 @@ void show_run(const RunRow& run, bool json) {
 
 struct SampleOfArm {
   std::string label;
+  std::string question_visibility;
   ResultRow result;
 };
 
@@ -123,7 +126,9 @@ std::vector<SampleOfArm> find_sample(Store& store, const std::string& key) {
   std::vector<SampleOfArm> found;
   for (const ArmRow& arm : list_arms(store, newest_sweep(store))) {
     for (ResultRow& result : arm_results(store, arm.arm_id)) {
-      if (result.sample_key == key) found.push_back({arm.label, std::move(result)});
+      if (result.sample_key == key) {
+        found.push_back({arm.label, arm.question_visibility, std::move(result)});
+      }
     }
   }
   return found;
@@ -133,8 +138,9 @@ void show_sample(std::span<const SampleOfArm> arms, bool json) {
   const ResultRow& first = arms.front().result;
   if (json) {
     Json rows = Json::array();
-    for (const auto& [label, result] : arms) {
+    for (const auto& [label, question, result] : arms) {
       rows.push_back({{"arm", label},
+                      {"question_visibility", question},
                       {"status", result.status},
                       {"reason", result.error},
                       {"mode_run", result.mode_run},
@@ -152,19 +158,22 @@ void show_sample(std::span<const SampleOfArm> arms, bool json) {
   std::cout << "sample " << first.sample_key << " of " << first.dataset << " (" << first.task
             << "), cluster " << first.cluster_key << '\n';
   if (!first.gold_text.empty()) std::cout << "gold answer: " << first.gold_text << '\n';
-  std::cout << '\n';
-  Table table({"arm", "status", "metrics", "output"});
-  for (const std::size_t column : {1, 2, 3}) table.align(column, Table::Align::kLeft);
-  for (const auto& [label, result] : arms) {
-    std::string metrics;
-    for (const auto& [name, value] : result.metrics) {
-      if (name.find("bytes") != std::string::npos) continue;
-      metrics += (metrics.empty() ? "" : " ") + name + "=" + format_significant(value, 4);
+  // Arms that see the question and arms that do not never stand in one table.
+  for (const char* visibility : {"visible", "hidden"}) {
+    Table table({"arm", "status", "metrics", "output"});
+    for (const std::size_t column : {1, 2, 3}) table.align(column, Table::Align::kLeft);
+    for (const auto& [label, question, result] : arms) {
+      if (question != visibility) continue;
+      std::string metrics;
+      for (const auto& [name, value] : result.metrics) {
+        if (name.find("bytes") != std::string::npos) continue;
+        metrics += (metrics.empty() ? "" : " ") + name + "=" + format_significant(value, 4);
+      }
+      table.add_row({label, result.status, metrics,
+                     result.error.empty() ? result.output_text : result.error});
     }
-    table.add_row(
-        {label, result.status, metrics, result.error.empty() ? result.output_text : result.error});
+    if (!table.empty()) std::cout << '\n' << table.text();
   }
-  std::cout << table.text();
 }
 
 ExitCode run_show(const ShowOptions& options) {

@@ -30,6 +30,7 @@ void add_sweep_command(CLI::App& app, CommandContext& context) {
       "                --tasks perplexity:windows=8 --text book.txt --context 2048 --db a.db\n"
       "  kvscope sweep --budgets 0.2 --tasks needle:length=1024:length=2048:samples=20:seed=1 \\\n"
       "                --haystack essays/ --metrics-listen 9400 --db a.db\n"
+      "  kvscope sweep --budgets 0.2 --tasks needle,qa --question both --db a.db\n"
       "The same command again goes on where it stopped; --new starts afresh.");
   set_action(*command, context, [options] {
     SweepOptions chosen = *options;

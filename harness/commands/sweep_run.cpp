@@ -95,6 +95,7 @@ std::string options_json(const SweepOptions& o, const std::vector<PlannedTask>& 
       {"policies", o.arms.policies},
       {"budgets", o.arms.budgets},
       {"budget_tokens", o.arms.budget_tokens},
+      {"question", o.arms.question},
       {"probe", o.probe},
       {"dtype", o.model.dtype},
       {"kv_dtype", o.model.kv_dtype.empty() ? o.model.dtype : o.model.kv_dtype},
@@ -155,7 +156,7 @@ void export_results(LiveMetrics& live, Store& store, const StoredSweep& sweep,
                     std::span<const ArmPlan> arms, const std::string& model_name) {
   for (std::size_t a = 0; a < arms.size(); ++a) {
     const auto metrics = arm_metrics(store, sweep.arm_ids[a]);
-    const ArmLabels labels{model_name, arms[a].policy.canonical, arms[a].budget.label()};
+    const ArmLabels labels = metric_labels(model_name, arms[a]);
     for (std::size_t first = 0; first < metrics.size();) {
       std::size_t last = first;
       while (last < metrics.size() && metrics[last].dataset_key == metrics[first].dataset_key)
@@ -209,6 +210,11 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
   command.add_option("--context", options.files.context, "Tokens of a perplexity window")
       ->capture_default_str()
       ->check(CLI::Range(4, 1'000'000));
+  command
+      .add_option("--question", options.arms.question,
+                  "May policies see the question when they select: visible, hidden or both "
+                  "(hidden: they select at the document's end, the question is fed afterwards)")
+      ->capture_default_str();
   command.add_option("--probe", options.probe, "What to watch inside attention: off or all")
       ->capture_default_str();
   command.add_flag("--new", options.fresh, "Start afresh, also if this plan is in the database");

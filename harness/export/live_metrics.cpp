@@ -28,7 +28,11 @@ double peak_memory_bytes() {
 }
 
 MetricBook::Labels labels_of(const ArmLabels& arm) {
-  return {{"model_name", arm.model_name}, {"policy", arm.policy}, {"budget", arm.budget}};
+  MetricBook::Labels labels = {
+      {"model_name", arm.model_name}, {"policy", arm.policy}, {"budget", arm.budget}};
+  // An absent label is the empty one: arms that see the question keep the series they always had.
+  if (arm.question_hidden) labels["question"] = "hidden";
+  return labels;
 }
 
 }  // namespace

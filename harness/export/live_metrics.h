@@ -26,6 +26,7 @@ struct ArmLabels {
   std::string model_name;
   std::string policy;  // canonical
   std::string budget;  // Budget::label(): "0.200" or "256tok"
+  bool question_hidden = false;
 };
 
 // "9400" and ":9400" listen on the loopback interface only; "HOST:PORT" on that address. Port 0

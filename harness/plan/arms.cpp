@@ -39,13 +39,21 @@ std::vector<Budget> parse_budgets(const ArmTexts& texts) {
   return {};
 }
 
-}  // namespace
+std::vector<QuestionVisibility> parse_question(std::string_view text) {
+  using enum QuestionVisibility;
+  if (text == "both") return {kVisible, kHidden};
+  for (const QuestionVisibility one : {kVisible, kHidden}) {
+    if (text == name_of(one)) return {one};
+  }
+  throw UsageError("--question: '" + std::string(text) + "' is none of visible, hidden and both");
+}
 
-std::vector<ArmPlan> expand_arms(const ArmTexts& texts) {
+// The arms of one visibility.
+std::vector<ArmPlan> expand_one(const ArmTexts& texts, QuestionVisibility question) {
   const std::vector<PolicySpec> policies = parse_policy_list(texts.policies);
   const std::vector<Budget> budgets = parse_budgets(texts);
   const Budget everything{.permille = 1000, .tokens = {}};
-  std::vector<ArmPlan> arms = {{parse_policy("full"), everything}};
+  std::vector<ArmPlan> arms = {{parse_policy("full"), everything, question}};
   for (const PolicySpec& policy : policies) {
     if (policy.is_full()) {
       // Keys change nothing where nothing is evicted; a second full arm would only cost time.
@@ -59,7 +67,27 @@ std::vector<ArmPlan> expand_arms(const ArmTexts& texts) {
       throw UsageError("policy '" + policy.canonical +
                        "' needs a budget: give --budgets 0.1,0.2 or --budget-tokens 128");
     }
-    for (const Budget& budget : budgets) arms.push_back({policy, budget});
+    for (const Budget& budget : budgets) arms.push_back({policy, budget, question});
+  }
+  return arms;
+}
+
+}  // namespace
+
+std::string_view name_of(QuestionVisibility visibility) {
+  return visibility == QuestionVisibility::kVisible ? "visible" : "hidden";
+}
+
+std::string ArmPlan::label() const {
+  // The view v_arm names stored arms likewise.
+  const bool hidden = question == QuestionVisibility::kHidden;
+  return policy.canonical + "@" + budget.label() + (hidden ? " question=hidden" : "");
+}
+
+std::vector<ArmPlan> expand_arms(const ArmTexts& texts) {
+  std::vector<ArmPlan> arms;
+  for (const QuestionVisibility question : parse_question(texts.question)) {
+    for (ArmPlan& arm : expand_one(texts, question)) arms.push_back(std::move(arm));
   }
   return arms;
 }
@@ -73,7 +101,7 @@ ArmRecord arm_record(const ArmPlan& arm, const std::string& model_key, DType dty
   record.budget_tokens = arm.budget.tokens;
   record.prefill_mode = name_of(arm.policy.prefill);
   record.position_mode = name_of(arm.policy.positions);
-  record.question_visibility = "visible";
+  record.question_visibility = name_of(arm.question);
   record.dtype = name_of(dtype);
   record.kv_dtype = name_of(kv_dtype);
   record.is_reference = arm.is_reference();

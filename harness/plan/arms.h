@@ -1,4 +1,4 @@
-// Which arms a sweep compares: policies × budgets, and `full` once, first.
+// Which arms a sweep compares: policies × budgets, and `full` first, for each question visibility.
 #pragma once
 
 #include <string>
@@ -11,23 +11,32 @@
 
 namespace kvscope {
 
+// Is the question part of the prompt that a policy selects from, or fed after the selection?
+// Numbers of the two are never compared (policies.md 2.9).
+enum class QuestionVisibility { kVisible, kHidden };
+std::string_view name_of(QuestionVisibility visibility);  // visible | hidden, as in the store
+
 struct ArmPlan {
   PolicySpec policy;
   Budget budget;  // `full`: 1000 permille
+  QuestionVisibility question = QuestionVisibility::kVisible;
 
   bool is_reference() const { return policy.canonical == "full"; }
-  std::string label() const { return policy.canonical + "@" + budget.label(); }
+  std::string label() const;  // "snapkv@0.200", "snapkv@0.200 question=hidden"
 };
 
 struct ArmTexts {  // as on the command line; exactly one of the two budgets is set
   std::string policies;
-  std::string budgets;        // "0.1,0.2" or "0.1:0.5:0.1"
-  std::string budget_tokens;  // "128,256"
+  std::string budgets;               // "0.1,0.2" or "0.1:0.5:0.1"
+  std::string budget_tokens;         // "128,256"
+  std::string question = "visible";  // visible | hidden | both
 };
 
-// `full` first, then every policy at every budget, in the order written. Throws UsageError: unknown
-// policy or parameter, bad or repeated budget, both or no kinds of budget (none is needed if only
-// `full` is listed).
+// `full` first, then every policy at every budget, in the order written; with both visibilities all
+// of these that see the question, then all that do not. `full` stands in each group: its answers
+// are the same bits, but not its prompt's length, prefill bytes and times, and an arm is only ever
+// paired within its group. Throws UsageError: unknown policy, parameter or visibility, bad or
+// repeated budget, both or no kinds of budget (none is needed if only `full` is listed).
 std::vector<ArmPlan> expand_arms(const ArmTexts& texts);
 
 // The arm's row; the key covers the model's key, policy, budget and all modes.

@@ -41,8 +41,7 @@ std::vector<SampleWork> missing_work(const TaskRows& rows) {
 }
 
 ArmLabels labels_of(const Walk& walk, std::size_t arm) {
-  const ArmPlan& plan = walk.run.arms[arm];
-  return {walk.model_name, plan.policy.canonical, plan.budget.label()};
+  return metric_labels(walk.model_name, walk.run.arms[arm]);
 }
 
 using Outcomes = std::vector<std::vector<SampleOutcome>>;
@@ -121,6 +120,11 @@ bool walk_task(const Walk& walk, const PlannedTask& planned, Progress& progress)
 }
 
 }  // namespace
+
+ArmLabels metric_labels(const std::string& model_name, const ArmPlan& arm) {
+  return {model_name, arm.policy.canonical, arm.budget.label(),
+          arm.question == QuestionVisibility::kHidden};
+}
 
 WalkSize walk_size(Store& store, std::span<const std::int64_t> arm_ids,
                    std::span<const PlannedTask> tasks) {

@@ -28,6 +28,8 @@ struct Walk {
   std::string model_name;  // label of the metrics
 };
 
+ArmLabels metric_labels(const std::string& model_name, const ArmPlan& arm);
+
 struct WalkSize {
   std::int64_t planned = 0;   // (arm, sample) pairs
   std::int64_t finished = 0;  // of them, in the store already

@@ -65,25 +65,34 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
   std::vector<ArmRow> arms = list_arms(store, sweep_uuid);
   std::ranges::stable_sort(arms, std::greater{}, &ArmRow::is_reference);
   std::vector<SweepTask> tasks;
-  const std::vector<DatasetRow> datasets = datasets_of(store, sweep_uuid);
-  for (const DatasetRow& dataset : datasets) {
+  std::vector<std::int64_t> dataset_ids;  // of each task
+  for (const DatasetRow& dataset : datasets_of(store, sweep_uuid)) {
     const TaskInfo* info = find_task(dataset.task);
-    tasks.push_back({dataset.task,
-                     dataset.name,
-                     dataset.key,
-                     info != nullptr ? std::string(info->primary_metric) : std::string(),
-                     {}});
+    for (const char* visibility : {"visible", "hidden"}) {
+      if (std::ranges::find(arms, visibility, &ArmRow::question_visibility) == arms.end()) continue;
+      tasks.push_back({dataset.task,
+                       dataset.name,
+                       dataset.key,
+                       info != nullptr ? std::string(info->primary_metric) : std::string(),
+                       visibility,
+                       {}});
+      dataset_ids.push_back(dataset.id);
+    }
   }
   for (const ArmRow& arm : arms) {
     const std::vector<ArmMetricRow> metrics = arm_metrics(store, arm.arm_id);
+    // References come first: if there is one of this visibility, it is the first arm of it.
+    const ArmRow& full =
+        *std::ranges::find(arms, arm.question_visibility, &ArmRow::question_visibility);
     PairedTable paired;
-    if (!arm.is_reference && !arms.empty() && arms.front().is_reference) {
-      paired = paired_with(store, arms.front().arm_id, arm.arm_id);
+    if (!arm.is_reference && full.is_reference) {
+      paired = paired_with(store, full.arm_id, arm.arm_id);
     }
     for (std::size_t t = 0; t < tasks.size(); ++t) {
+      if (tasks[t].question_visibility != arm.question_visibility) continue;
       SweepRow row;
       row.arm = arm;
-      count_statuses(store, datasets[t].id, row);
+      count_statuses(store, dataset_ids[t], row);
       for (const ArmMetricRow& m : metrics) {
         if (m.dataset_key != tasks[t].dataset_key) continue;
         SweepValue value{m.metric, m.better, m.n, m.mean, m.stderr_mean, {}};
@@ -131,6 +140,7 @@ Json sweep_json(const std::vector<SweepTask>& tasks) {
                    {"dataset", task.dataset},
                    {"dataset_key", task.dataset_key},
                    {"primary_metric", task.primary_metric},
+                   {"question_visibility", task.question_visibility},
                    {"arms", std::move(rows)}});
   }
   return out;

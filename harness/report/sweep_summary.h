@@ -1,4 +1,5 @@
-// What a sweep found: every arm on every data set, paired with the full cache.
+// What a sweep found: every arm on every data set, paired with the full cache. Arms that see the
+// question and arms that do not never stand in one table.
 #pragma once
 
 #include <optional>
@@ -32,17 +33,19 @@ struct SweepRow {
   const SweepValue* find(std::string_view metric) const;
 };
 
+// One table: the arms of one question visibility on one data set.
 struct SweepTask {
   std::string task;
   std::string dataset;
   std::string dataset_key;
   std::string primary_metric;
-  std::vector<SweepRow> rows;  // arms in order, `full` first
+  std::string question_visibility;  // visible | hidden
+  std::vector<SweepRow> rows;       // arms in order, `full` first
 };
 
 std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uuid);
 
-// For people. The table of one task; what the sweep means in two sentences.
+// For people. The table of one task; what the sweep means in two sentences for each visibility.
 std::string sweep_table(const SweepTask& task);
 std::string sweep_sentences(const std::vector<SweepTask>& tasks);
 Json sweep_json(const std::vector<SweepTask>& tasks);

@@ -43,6 +43,8 @@ bool beats_full(const SweepValue& value) {
   return value.better == "lower" ? ci.high < 0 : value.better == "higher" && ci.low > 0;
 }
 
+bool is_hidden(const SweepTask& task) { return task.question_visibility == "hidden"; }
+
 // The arms of one budget over all tasks.
 struct ArmView {
   const SweepRow* row = nullptr;  // on the first task
@@ -89,9 +91,11 @@ std::string sweep_table(const SweepTask& task) {
     header.emplace_back(name);
   }
   Table table(std::move(header));
+  bool has_numbers = false;
   const SweepRow* full = task.rows.empty() ? nullptr : &task.rows.front();
   std::map<std::string, int> reasons;
   for (const SweepRow& row : task.rows) {
+    has_numbers |= row.n_ok > 0;
     const SweepValue* primary = row.find(task.primary_metric);
     const double second =
         text_task ? std::exp(value_or_nan(row, "nll_nats")) : value_or_nan(row, second_metric);
@@ -111,14 +115,19 @@ std::string sweep_table(const SweepTask& task) {
   }
   std::string text = task.task;
   if (task.dataset != task.task) text.append(" (").append(task.dataset).append(")");
-  text.append("\n").append(table.text());
+  if (is_hidden(task)) text += ", question hidden";
+  text += "\n";
+  if (has_numbers) text += table.text();
   for (const auto& [reason, n] : reasons) {
     text += "  " + std::to_string(n) + " results without numbers: " + reason + "\n";
   }
   return text;
 }
 
-std::string sweep_sentences(const std::vector<SweepTask>& tasks) {
+namespace {
+
+// The sentences about tasks of one visibility.
+std::string sentences_of(const std::vector<SweepTask>& tasks) {
   std::map<double, std::map<std::string, ArmView>> by_budget;  // ratio or tokens → arm key → view
   std::string winners;
   for (const SweepTask& task : tasks) {
@@ -163,6 +172,17 @@ std::string sweep_sentences(const std::vector<SweepTask>& tasks) {
           : "better than the full cache by more than the 95 % interval: " + winners +
                 " (with many arms, some of these are chance).";
   return text;
+}
+
+}  // namespace
+
+std::string sweep_sentences(const std::vector<SweepTask>& tasks) {
+  std::vector<SweepTask> visible;
+  std::vector<SweepTask> hidden;
+  for (const SweepTask& task : tasks) (is_hidden(task) ? hidden : visible).push_back(task);
+  if (hidden.empty()) return sentences_of(visible);
+  const std::string text = "Question hidden: " + sentences_of(hidden);
+  return visible.empty() ? text : "Question visible: " + sentences_of(visible) + "\n" + text;
 }
 
 }  // namespace kvscope

@@ -13,8 +13,15 @@
 namespace kvscope {
 namespace {
 
-constexpr std::string_view kArmColumns =
-    "SELECT arm_id,arm_key,sweep_uuid,label,model,policy,budget,prefill_mode,position_mode,"
+constexpr std::string_view kHiddenSuffix = " question=hidden";
+// ArmPlan::label() of what is stored. Not the view's own label, which knew no visibility in files
+// of older programs.
+constexpr std::string_view kLabel =
+    "(policy||'@'||budget||CASE question_visibility WHEN 'hidden' THEN ' question=hidden' ELSE '' "
+    "END)";
+
+constexpr std::string_view kColumnsBehindLabel =
+    ",model,policy,budget,prefill_mode,position_mode,"
     "question_visibility,dtype,kv_dtype,is_reference,status,n_ok,n_error,n_skipped FROM v_arm ";
 
 std::vector<ArmRow> read_arms(Statement& s) {
@@ -28,7 +35,9 @@ std::vector<ArmRow> read_arms(Statement& s) {
 }
 
 std::vector<ArmRow> arms_where(Store& store, std::string_view condition, std::string_view value) {
-  Statement s(store.database(), std::string(kArmColumns) + "WHERE " + std::string(condition) +
+  Statement s(store.database(), "SELECT arm_id,arm_key,sweep_uuid," + std::string(kLabel) +
+                                    std::string(kColumnsBehindLabel) + "WHERE " +
+                                    std::string(condition) +
                                     " ORDER BY started_unix DESC, sweep_uuid DESC, arm_id");
   s.bind(value);
   return read_arms(s);
@@ -82,9 +91,12 @@ namespace {
 std::string stored_label(std::string_view selector) {
   const std::size_t at = selector.rfind('@');
   if (at == std::string_view::npos) return std::string(selector);
+  const std::string_view suffix = selector.ends_with(kHiddenSuffix) ? kHiddenSuffix : "";
+  const std::string_view name = selector.substr(0, selector.size() - suffix.size());
   try {
-    return std::string(selector.substr(0, at + 1)) +
-           parse_budget_ratio(selector.substr(at + 1)).label();
+    return std::string(name.substr(0, at + 1))
+        .append(parse_budget_ratio(name.substr(at + 1)).label())
+        .append(suffix);
   } catch (const UsageError&) {
     return std::string(selector);
   }
@@ -99,8 +111,14 @@ std::vector<ArmRow> arms_named(Store& store, std::string_view selector) {
   if (found.empty() && selector.size() >= 4 && all_of_kind(selector, "0123456789abcdef")) {
     found = arms_where(store, "substr(arm_key,1,length(?1))=?1", selector);
   }
-  if (found.empty()) found = arms_where(store, "label=?", stored_label(selector));
+  if (found.empty()) found = arms_where(store, std::string(kLabel) + "=?", stored_label(selector));
+  // Where no arm of that label sees the question, the one that does not is meant.
+  if (found.empty()) found = arms_where(store, "policy||'@'||budget=?", stored_label(selector));
   if (found.empty()) found = arms_where(store, "policy=?", selector);
+  if (found.empty() && selector.ends_with(kHiddenSuffix)) {
+    found = arms_where(store, "question_visibility='hidden' AND policy=?",
+                       selector.substr(0, selector.size() - kHiddenSuffix.size()));
+  }
   return found;
 }
 
@@ -123,6 +141,15 @@ std::vector<ArmRow> of_sweep(const std::vector<ArmRow>& arms, const std::string&
   return those;
 }
 
+// Leaves out arms whose visibility none of `others` has, unless none would be left.
+void keep_visibilities_of(const std::vector<ArmRow>& others, std::vector<ArmRow>& arms) {
+  const auto shares_none = [&](const ArmRow& arm) {
+    return std::ranges::find(others, arm.question_visibility, &ArmRow::question_visibility) ==
+           others.end();
+  };
+  if (!std::ranges::all_of(arms, shares_none)) std::erase_if(arms, shares_none);
+}
+
 }  // namespace
 
 ArmRow find_arm(Store& store, std::string_view selector) {
@@ -130,8 +157,11 @@ ArmRow find_arm(Store& store, std::string_view selector) {
 }
 
 std::pair<ArmRow, ArmRow> find_arm_pair(Store& store, std::string_view a, std::string_view b) {
-  const std::vector<ArmRow> as = arms_named(store, a);
-  const std::vector<ArmRow> bs = arms_named(store, b);
+  std::vector<ArmRow> as = arms_named(store, a);
+  std::vector<ArmRow> bs = arms_named(store, b);
+  // "full" beside an arm that does not see the question is the full arm that does not either.
+  keep_visibilities_of(bs, as);
+  keep_visibilities_of(as, bs);
   std::vector<ArmRow> shared;
   std::ranges::copy_if(as, std::back_inserter(shared),
                        [&](const ArmRow& arm) { return !of_sweep(bs, arm.sweep_uuid).empty(); });

@@ -16,7 +16,7 @@ struct ArmRow {
   std::int64_t arm_id = 0;
   std::string arm_key;
   std::string sweep_uuid;
-  std::string label;  // POLICY@BUDGET, for people
+  std::string label;  // POLICY@BUDGET, then " question=hidden" if it is; for people
   std::string model;
   std::string policy;  // canonical
   std::string budget;  // "0.200" or "256tok"
@@ -93,11 +93,12 @@ std::vector<ArmRow> list_arms(Store& store, const std::optional<std::string>& sw
 std::vector<RunRow> list_runs(Store& store);  // newest first
 
 // By row id ("12"), by the first characters of the arm's key (at least 4), or by "POLICY[@BUDGET]"
-// in the newest sweep that has it. Throws UsageError if none or several match, naming what could be
-// meant.
+// with " question=hidden" behind it for arms that do not see the question, in the newest sweep that
+// has it. Throws UsageError if none or several match, naming what could be meant.
 ArmRow find_arm(Store& store, std::string_view selector);
 // Two arms to compare: names that several sweeps have are looked up in the newest sweep that has
-// both, so that both saw the same samples; apart where no sweep has both.
+// both, so that both saw the same samples; apart where no sweep has both. Where a name fits arms
+// that see the question and arms that do not, the other name's visibility decides.
 std::pair<ArmRow, ArmRow> find_arm_pair(Store& store, std::string_view a, std::string_view b);
 
 std::vector<ArmMetricRow> arm_metrics(Store& store, std::int64_t arm_id);

@@ -113,7 +113,8 @@ std::string_view name_of(OutcomeStatus status);
 // What one arm did on one sample: becomes one transaction.
 struct SampleOutcome {
   OutcomeStatus status = OutcomeStatus::kOk;
-  std::string error_kind;  // "" when ok; does_not_fit | beyond_context | nonfinite | engine
+  std::string error_kind;  // "" when ok; does_not_fit | beyond_context | no_question |
+                           // nonfinite | engine
   std::string error;       // one line for people
   std::string mode_run;    // in_stream | monolithic | streaming | two_pass: what really ran
   std::vector<std::pair<std::string, double>> metrics;  // names of metric_infos(), finite

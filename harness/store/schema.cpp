@@ -196,7 +196,8 @@ SELECT a.arm_id, a.arm_key, a.sweep_uuid, m.name AS model, p.canonical AS policy
        CASE WHEN a.budget_tokens IS NULL THEN printf('%.3f', a.budget_permille / 1000.0)
             ELSE a.budget_tokens || 'tok' END AS budget,
        p.canonical || '@' || CASE WHEN a.budget_tokens IS NULL THEN printf('%.3f', a.budget_permille / 1000.0)
-            ELSE a.budget_tokens || 'tok' END AS label,
+            ELSE a.budget_tokens || 'tok' END
+         || CASE a.question_visibility WHEN 'hidden' THEN ' question=hidden' ELSE '' END AS label,
        a.prefill_mode, a.position_mode, a.question_visibility, a.dtype, a.kv_dtype, a.is_reference, a.status,
        (SELECT count(*) FROM sample_result r WHERE r.arm_id=a.arm_id AND r.status='ok') AS n_ok,
        (SELECT count(*) FROM sample_result r WHERE r.arm_id=a.arm_id AND r.status='error') AS n_error,

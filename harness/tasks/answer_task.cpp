@@ -1,5 +1,6 @@
 // Each arm has three rows after the shared prefill: its free answer, one forced along the full
-// arm's answer (KL, top-1) and one forced along the gold answer.
+// arm's answer (KL, top-1) and one forced along the gold answer. Arms that see the question and
+// arms that do not are two requests: the same tokens, cut into prompt and prefix at another place.
 #include "harness/tasks/answer_task.h"
 
 #include <algorithm>
@@ -15,11 +16,14 @@ namespace {
 constexpr std::size_t kRowsPerArm = 3;
 constexpr std::size_t kMaxRows =
     64;  // beyond that, more rows no longer speed a read of the weights up
-constexpr std::size_t kMaxSamples = 8;  // prompts whose caches are held at once
+// Whose prompts' caches are held at once, one for each question visibility.
+constexpr std::size_t kMaxSamples = 8;
 
-// One sample as the engine sees it, and which outcome each of its arms belongs to.
+// Arms of one sample as the engine sees them, and which outcome each of them belongs to.
 struct Prepared {
   GenerateRequest request;
+  std::vector<std::int32_t> prefix;     // what the request's prefix refers to, if it is not the
+                                        // sample's own
   std::vector<FittedArm> fitted;        // of the request's arms
   std::vector<std::ptrdiff_t> outcome;  // index into the work's arms; -1: only run for comparison
 };
@@ -45,12 +49,14 @@ class AnswerTask final : public Task {
     std::size_t n_running = 0;
     for (std::size_t i = 0; i < work.size(); ++i) {
       outcomes[i].resize(work[i].arms.size());
-      Prepared p = prepare(run, work[i], outcomes[i]);
-      if (p.request.arms.empty()) continue;
-      p.request.stop_token = stop_token;
-      n_running += p.request.arms.size();
-      prepared.push_back(std::move(p));
-      work_of.push_back(i);
+      for (const auto question : {QuestionVisibility::kVisible, QuestionVisibility::kHidden}) {
+        Prepared p = prepare(run, work[i], question, outcomes[i]);
+        if (p.request.arms.empty()) continue;
+        p.request.stop_token = stop_token;
+        n_running += p.request.arms.size();
+        prepared.push_back(std::move(p));
+        work_of.push_back(i);
+      }
     }
     if (prepared.empty()) return outcomes;
 
@@ -69,6 +75,7 @@ class AnswerTask final : public Task {
         SampleOutcome outcome =
             answer_outcome(run, sample, prepared[p].fitted[a], a == 0 && prepared[p].request.forced,
                            (*results)[p][a], stop_token);
+        outcome.n_prompt_tokens = static_cast<int>(prepared[p].request.prompt.size());
         outcome.duration_seconds = share;
         outcomes[work_of[p]][static_cast<std::size_t>(prepared[p].outcome[a])] = std::move(outcome);
       }
@@ -77,19 +84,44 @@ class AnswerTask final : public Task {
   }
 
  private:
-  Prepared prepare(const TaskRun& run, const SampleWork& work,
-                   std::vector<SampleOutcome>& outcomes) const {
-    const Sample& sample = dataset_.samples.at(work.sample);
-    Prepared p;
+  // Prompt and prefix of one visibility; the two in a row are the same tokens for both.
+  static void set_tokens(const Sample& sample, QuestionVisibility question, Prepared& p) {
     p.request.prompt = sample.prompt_ids;
     p.request.prefix = sample.prefix_ids;
     p.request.gold = sample.gold_ids;
+    if (question == QuestionVisibility::kVisible) return;
+    const auto asked = p.request.prompt.subspan(std::size_t(sample.question_begin));
+    p.prefix.assign(asked.begin(), asked.end());
+    p.prefix.insert(p.prefix.end(), sample.prefix_ids.begin(), sample.prefix_ids.end());
+    p.request.prompt = p.request.prompt.first(std::size_t(sample.question_begin));
+    p.request.prefix = p.prefix;
+  }
+
+  // The work's arms of one visibility with `full` before them; no arms if there is nothing to run.
+  Prepared prepare(const TaskRun& run, const SampleWork& work, QuestionVisibility question,
+                   std::vector<SampleOutcome>& outcomes) const {
+    const Sample& sample = dataset_.samples.at(work.sample);
+    Prepared p;
+    std::vector<std::size_t> wanted;  // indices into the work's arms
+    for (std::size_t j = 0; j < work.arms.size(); ++j) {
+      if (run.arms[work.arms[j]].question == question) wanted.push_back(j);
+    }
+    if (wanted.empty()) return p;
+    // Nothing before the question (an empty document), or tokens that do not decode to the text.
+    if (question == QuestionVisibility::kHidden && sample.question_begin < 1) {
+      for (const std::size_t j : wanted) {
+        outcomes[j] = skipped_outcome(
+            "no_question", "it is not known which of the prompt's tokens are the question");
+      }
+      return p;
+    }
+    set_tokens(sample, question, p);
     p.request.max_new_tokens = sample.max_new_tokens;
-    const int prompt = static_cast<int>(sample.prompt_ids.size());
+    const int prompt = static_cast<int>(p.request.prompt.size());
     // Without a prefix the last token of the prompt is fed after the selection.
-    const int length = sample.prefix_ids.empty() ? prompt - 1 : prompt;
+    const int length = p.request.prefix.empty() ? prompt - 1 : prompt;
     const int answer = std::max(sample.max_new_tokens, static_cast<int>(sample.gold_ids.size()));
-    const int positions = prompt + static_cast<int>(sample.prefix_ids.size()) + answer;
+    const int positions = prompt + static_cast<int>(p.request.prefix.size()) + answer;
     const int context = run.engine.model().config.context_length;
     // Beyond the trained length only arms whose positions stay bounded run; there is no full arm to
     // compare with then.
@@ -109,10 +141,10 @@ class AnswerTask final : public Task {
       p.fitted.push_back(std::move(fitted));
       p.outcome.push_back(outcome);
     };
-    if (work.arms.empty() || work.arms.front() != 0) add(0, -1);
-    for (std::size_t j = 0; j < work.arms.size(); ++j) {
-      add(work.arms[j], static_cast<std::ptrdiff_t>(j));
-    }
+    const auto full = std::ranges::find(run.arms, question, &ArmPlan::question);
+    const auto reference = static_cast<std::size_t>(full - run.arms.begin());
+    if (work.arms[wanted.front()] != reference) add(reference, -1);
+    for (const std::size_t j : wanted) add(work.arms[j], static_cast<std::ptrdiff_t>(j));
     p.request.forced = !beyond;
     return p;
   }
@@ -148,7 +180,6 @@ class AnswerTask final : public Task {
     outcome.prefill_seconds = result.prefill_seconds;
     outcome.decode_seconds_per_step = result.decode_seconds_per_step;
     outcome.n_decode_steps = result.decode_steps;
-    outcome.n_prompt_tokens = static_cast<int>(sample.prompt_ids.size());
     outcome.fitted_params = fitted.policy->fitted_params();
     return outcome;
   }

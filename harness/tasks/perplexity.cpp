@@ -1,7 +1,7 @@
 // Perplexity: a text in windows without overlap. The first half of a window is the prompt, which
 // budget ratios refer to; the second half is scored, in every arm alike. Policies with an in-stream
 // rule act from the first token on; the others cut once, at the half. Every prediction's NLL and KL
-// is kept.
+// is kept. There is no question: arms that must not see it are skipped.
 #include "harness/tasks/perplexity.h"
 
 #include <chrono>
@@ -84,10 +84,14 @@ class PerplexityTask final : public Task {
     std::map<std::string, std::size_t> member_of;
     for (std::size_t i = 0; i < arm_indices.size(); ++i) {
       const ArmPlan& arm = run.arms[arm_indices[i]];
+      if (arm.question == QuestionVisibility::kHidden) {
+        outcomes[i] = skipped_outcome("no_question", "a text has no question to hide");
+        continue;
+      }
       const auto [it, fresh] = member_of.try_emplace(work_key(arm), members.size());
       if (fresh) {
         const bool in_stream = arm.policy.acts_in_stream();
-        const ArmPlan same{as_run(arm.policy), arm.budget};
+        const ArmPlan same{as_run(arm.policy), arm.budget, arm.question};
         members.push_back({fit_arm(run, same, {arm.budget, half, in_stream}, half), {}});
         FittedArm& fitted = members.back().fitted;
         if (beyond && fitted.policy && !has_bounded_positions(*fitted.policy, in_stream, context)) {

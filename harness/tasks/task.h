@@ -40,7 +40,7 @@ struct SampleWork {
 struct TaskRun {
   Engine& engine;
   const Tokenizer& tokenizer;
-  std::span<const ArmPlan> arms;  // the first is `full`
+  std::span<const ArmPlan> arms;  // of each question visibility the first one is `full`
   ProbeLevel probes = ProbeLevel::kAll;
   bool beyond_context = false;
   StopRequested stop;

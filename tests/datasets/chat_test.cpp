@@ -103,5 +103,50 @@ TEST(ChatSample, finds_the_tokens_of_the_evidence) {
   EXPECT_EQ(make_chat_sample(question, chat, tokenizer).evidence_begin, -1);
 }
 
+// Has a token for "\nQ", as a vocabulary may.
+class MergingTokenizer : public FakeTokenizer {
+ public:
+  static constexpr std::int32_t kMerged = 300;
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special) const override {
+    std::vector<std::int32_t> ids;
+    for (const std::int32_t id : FakeTokenizer::encode(text, special)) {
+      if (id == 'Q' && !ids.empty() && ids.back() == '\n') {
+        ids.back() = kMerged;
+      } else {
+        ids.push_back(id);
+      }
+    }
+    return ids;
+  }
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    std::string text;
+    for (const std::int32_t id : ids) {
+      text += id == kMerged ? "\nQ" : FakeTokenizer::decode(std::span(&id, 1));
+    }
+    return text;
+  }
+};
+
+TEST(ChatSample, finds_the_first_token_of_the_question) {
+  const FakeTokenizer tokenizer;
+  ChatQuestion question;
+  question.text = "abc\n\nQ?";
+  question.golds = {"x"};
+  question.question_begin = 5;
+  // <|im_start|> and "user\n" stand before the text: 6 ids.
+  EXPECT_EQ(make_chat_sample(question, chat_for(tokenizer), tokenizer).question_begin, 11);
+
+  // The boundary lies inside a token: the whole token is hidden with the question.
+  const MergingTokenizer merging;
+  const Sample sample = make_chat_sample(question, chat_for(merging), merging);
+  EXPECT_EQ(sample.question_begin, 10);
+  EXPECT_EQ(sample.prompt_ids.at(10), MergingTokenizer::kMerged);
+
+  question.question_begin = std::string::npos;
+  EXPECT_EQ(make_chat_sample(question, chat_for(tokenizer), tokenizer).question_begin, -1);
+  const Sample unchanged = make_chat_sample(question, chat_for(merging), merging);
+  EXPECT_EQ(unchanged.input_sha256, sample.input_sha256);  // the same tokens in both visibilities
+}
+
 }  // namespace
 }  // namespace kvscope

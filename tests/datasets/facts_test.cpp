@@ -45,6 +45,10 @@ TEST(Facts, the_prefix_restates_the_fact_and_the_gold_completes_it) {
     EXPECT_EQ(count(prompt, " works as a "), 4U);
     EXPECT_EQ(count(prompt, " owns a "), 4U);
     EXPECT_EQ(prompt.back(), '?');
+    // The document ends with its empty line, the question is the last line alone.
+    const auto begin = static_cast<std::size_t>(sample.question_begin);
+    EXPECT_EQ(tokenizer.decode(std::span(sample.prompt_ids).subspan(begin)),
+              prompt.substr(prompt.rfind("\n\n") + 2));
     EXPECT_EQ(sample.answer_cut, AnswerCut::kSentenceRest);
     kinds.insert(sample.tags.at("fact"));
   }

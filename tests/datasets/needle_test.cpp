@@ -31,6 +31,11 @@ std::string evidence(const FakeTokenizer& tokenizer, const Sample& sample) {
                   static_cast<std::size_t>(sample.evidence_end - sample.evidence_begin)));
 }
 
+std::string question(const FakeTokenizer& tokenizer, const Sample& sample) {
+  const std::span<const std::int32_t> ids(sample.prompt_ids);
+  return tokenizer.decode(ids.subspan(static_cast<std::size_t>(sample.question_begin)));
+}
+
 // The text between instruction and question.
 std::string body(const FakeTokenizer& tokenizer, const Sample& sample) {
   const std::string prompt = tokenizer.decode(sample.prompt_ids);
@@ -64,6 +69,8 @@ TEST(Needle, has_the_wording_that_a_small_model_passes) {
                            "following text. Make sure to memorize it.\n"));
     EXPECT_TRUE(prompt.ends_with("\nWhat is the special magic number for " + word +
                                  " mentioned in the provided text?"));
+    EXPECT_EQ(question(tokenizer, sample),
+              "What is the special magic number for " + word + " mentioned in the provided text?");
     EXPECT_EQ(tokenizer.decode(sample.prefix_ids),
               "<|im_end|>\n<|im_start|>assistant\nThe special magic number for " + word +
                   " mentioned in the provided text is");

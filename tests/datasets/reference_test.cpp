@@ -39,6 +39,10 @@ class RealTokenizer : public ::testing::Test {
     }
     tokenizer_ = load_tokenizer(*GgufFile::open(model_path()));
   }
+  std::string question(const Sample& sample) const {
+    const std::span<const std::int32_t> ids(sample.prompt_ids);
+    return tokenizer_->decode(ids.subspan(static_cast<std::size_t>(sample.question_begin)));
+  }
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 
@@ -77,6 +81,7 @@ TEST_F(RealTokenizer, fills_needle_prompts_to_a_few_tokens) {
         ids.subspan(static_cast<std::size_t>(sample.evidence_begin),
                     static_cast<std::size_t>(sample.evidence_end - sample.evidence_begin)));
     EXPECT_NE(evidence.find(sample.golds[0] + "."), std::string::npos) << evidence;
+    EXPECT_EQ(question(sample).find("What is the special magic number for "), 0U);
     // Each digit is a token of this tokenizer; a space before them is another.
     EXPECT_EQ(sample.gold_ids.size(), 6U);
   }
@@ -88,6 +93,7 @@ TEST_F(RealTokenizer, qa_documents_have_about_1040_tokens) {
     EXPECT_GE(sample.prompt_ids.size(), 1000U);
     EXPECT_LE(sample.prompt_ids.size(), 1080U);
     EXPECT_LE(sample.gold_ids.size(), 4U);
+    EXPECT_EQ(question(sample).find('\n'), std::string::npos);  // no token spans the boundary
   }
 }
 
@@ -96,7 +102,10 @@ TEST_F(RealTokenizer, loads_xquad_with_every_answer_in_its_place) {
   if (!fs::exists(file)) GTEST_SKIP() << file << " is missing";
   const Dataset data = load_squad(file, {}, *tokenizer_);
   EXPECT_EQ(data.samples.size(), 1190U);
-  for (const Sample& sample : data.samples) EXPECT_GE(sample.evidence_begin, 0) << sample.key;
+  for (const Sample& sample : data.samples) {
+    EXPECT_GE(sample.evidence_begin, 0) << sample.key;
+    EXPECT_EQ(question(sample).find("Answer the question with"), 0U) << sample.key;
+  }
 }
 
 TEST_F(RealTokenizer, counts_the_tokens_of_the_prepared_books) {

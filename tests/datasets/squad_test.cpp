@@ -35,6 +35,10 @@ TEST(Squad, reads_context_question_and_all_answers) {
       tokenizer.decode(sample.prompt_ids),
       "<|im_start|>user\nThe quarry closed in 1902 after a flood.\n\nAnswer the question with a "
       "short phrase from the text.\nWhen did the quarry close?");
+  // The instruction belongs to the question: what is kept of the document must serve any.
+  const auto begin = static_cast<std::size_t>(sample.question_begin);
+  EXPECT_EQ(tokenizer.decode(std::span(sample.prompt_ids).subspan(begin)),
+            "Answer the question with a short phrase from the text.\nWhen did the quarry close?");
   EXPECT_EQ(tokenizer.decode(sample.prefix_ids), "<|im_end|>\n<|im_start|>assistant\nAnswer:");
   EXPECT_EQ(tokenizer.decode(sample.gold_ids), " 1902");
   EXPECT_EQ(evidence(tokenizer, sample), "1902");

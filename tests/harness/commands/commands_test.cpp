@@ -229,6 +229,35 @@ TEST_F(Commands, StatsPrintsTheSharedKeys) {
   EXPECT_NE(kvscope("stats p.csv").out.find("mean_difference"), std::string::npos);
 }
 
+TEST_F(Commands, ArmsThatSeeTheQuestionAreNotComparedWithOthers) {
+  write_model();
+  const Finished run = kvscope(
+      "run --model tiny.gguf --policy tova --budget 0.5 --question both --tasks "
+      "qa:samples=3:people=1:filler=false --db a.db");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const json arms = json::parse(kvscope("list arms --db a.db --json").out);
+  ASSERT_EQ(arms.size(), 4U);
+  EXPECT_EQ(arms[3]["label"], "tova@0.500 question=hidden");
+  EXPECT_EQ(arms[3]["question_visibility"], "hidden");
+  const json hidden =
+      json::parse(kvscope("compare full 'tova@0.500 question=hidden' --db a.db --json").out);
+  EXPECT_EQ(hidden["a"]["question_visibility"], "hidden");
+  EXPECT_EQ(hidden["a"]["label"], "full@1.000 question=hidden");
+  const Finished mixed = kvscope("compare tova@0.500 'tova@0.500 question=hidden' --db a.db");
+  EXPECT_EQ(mixed.status, 64);
+  EXPECT_EQ(mixed.err,
+            "kvscope: compare: the question is visible to tova@0.500 and hidden to tova@0.500 "
+            "question=hidden; name two arms of one visibility\n");
+  EXPECT_NE(kvscope("show 'tova@0.500 question=hidden' --db a.db").out.find("question hidden"),
+            std::string::npos);
+  // A sample's arms: one table for each visibility.
+  const std::string sample = kvscope("show document=0:question=0 --db a.db").out;
+  const std::string heading = "arm  ";
+  const std::size_t first = sample.find("\n\n" + heading);
+  ASSERT_NE(first, std::string::npos) << sample;
+  EXPECT_NE(sample.find("\n\n" + heading, first + 1), std::string::npos) << sample;
+}
+
 TEST_F(Commands, ASweepIsComparedListedAndShown) {
   write_model();
   const std::string sweep =

@@ -40,6 +40,7 @@ TEST_F(Refusals, Budgets) {
   expect_refused(score + "--budget-tokens 1e3", 64, "--budget-tokens");
   expect_refused("sweep --budgets 0.1,2 --db a.db", 64, "2");
   expect_refused("sweep --budgets 0.1:0.5 --db a.db", 64, "0.1:0.5");
+  expect_refused("sweep --question none --db a.db", 64, "--question");
 }
 
 TEST_F(Refusals, PoliciesSuggestTheNearest) {

@@ -152,6 +152,19 @@ TEST(LiveMetrics, AFailedSampleCountsAsAnErrorAndNothingElse) {
             "policy=\"h2o:norm=mean\",status=\"error\"} 1\n");
 }
 
+TEST(LiveMetrics, ArmsThatDoNotSeeTheQuestionHaveSeriesOfTheirOwn) {
+  LiveMetrics metrics({"run-1", "sweep-1", "sweep", 6});
+  ArmLabels hidden = kArm;
+  hidden.question_hidden = true;
+  metrics.sample_done(kArm, "qa", error_outcome("nonfinite", "a NaN"));
+  metrics.sample_done(hidden, "qa", error_outcome("nonfinite", "a NaN"));
+  const std::string start =
+      "kvscope_samples_total{budget=\"0.200\",dataset=\"qa\",model_name=\"tiny\","
+      "policy=\"h2o:norm=mean\",";
+  EXPECT_EQ(lines_with(metrics.text(), "samples_total"),
+            start + "question=\"hidden\",status=\"error\"} 1\n" + start + "status=\"error\"} 1\n");
+}
+
 TEST(LiveMetrics, ExportsResultsWithTheirStandardErrors) {
   LiveMetrics metrics({"run-1", "sweep-1", "sweep", 6});
   const ArmMetricRow row = {"needle", "needle", "key", "recall", "ratio", "higher", 20, 0.9, 0.05};

@@ -283,6 +283,35 @@ TEST(Store, ArmsAreFoundByIdKeyAndLabel) {
               HasSubstr("kvscope list arms"));
 }
 
+TEST(Store, LabelsTellWhetherTheQuestionIsSeenInFilesOfOlderProgramsToo) {
+  TempFolder folder;
+  OpenStore s(folder.path / "a.db");
+  ArmRecord hidden = arm_record("h2o", 200);
+  hidden.key += "-hidden";
+  hidden.question_visibility = "hidden";
+  const std::int64_t id = s.store.put_arm(s.sweep, hidden);
+  const auto check = [&] {
+    EXPECT_EQ(find_arm(s.store, "h2o@0.200").arm_id, s.other);
+    EXPECT_EQ(find_arm(s.store, "h2o@0.2 question=hidden").arm_id, id);
+    EXPECT_EQ(find_arm(s.store, std::to_string(id)).label, "h2o@0.200 question=hidden");
+  };
+  check();
+  Statement label(s.store.database(), "SELECT label FROM v_arm WHERE arm_id=?");
+  ASSERT_TRUE(label.bind(id).step());
+  EXPECT_EQ(label.text(0), "h2o@0.200 question=hidden");
+  // Older programs made the view without the suffix, and it stays as it is.
+  Statement stored(s.store.database(), "SELECT sql FROM sqlite_master WHERE name='v_arm'");
+  ASSERT_TRUE(stored.step());
+  std::string sql = stored.text(0);
+  const std::size_t suffix = sql.find("|| CASE a.question_visibility");
+  ASSERT_NE(suffix, std::string::npos);
+  sql.erase(suffix, sql.find("AS label", suffix) - suffix);
+  label.reset();
+  stored.reset();
+  s.store.database().execute("DROP VIEW v_arm; " + sql);
+  check();
+}
+
 TEST(Store, EveryMetricIsInTheFileWithItsUnit) {
   TempFolder folder;
   OpenStore s(folder.path / "a.db");
