@@ -91,7 +91,7 @@ ExitCode compare(const ScoreBenchOptions& options) {
   full_options.policy = "full";
   const ScoreArm full = in_stream_arm(full_options, options.tokens);
 
-  const bool has_policy = !arm.policy->never_evicts();
+  const bool has_policy = !arm.policy->is_dense();
   std::vector<std::function<double()>> measurements = {
       [&] { return score_seconds(engine, text, full, options.first_scored); }};
   if (has_policy) {

@@ -10,6 +10,7 @@
 #include "harness/store/queries.h"
 #include "harness/tasks/task.h"
 #include "runner/base/error.h"
+#include "runner/policies/parts.h"
 #include "runner/policies/registry.h"
 
 namespace kvscope {
@@ -81,6 +82,17 @@ Listing list_policies() {
   }
   out.table.add_rule();
   out.table.add_row({"every policy", "", params_text(common_params())});
+  out.table.add_rule();
+  for (const PartInfo& part : parts()) {
+    out.table.add_row({"+" + std::string(part.name), params_text(part.params),
+                       std::string(part.summary) + " (" + std::string(part.paper) + ")"});
+    out.rows.push_back({{"name", "+" + std::string(part.name)},
+                        {"summary", part.summary},
+                        {"paper", part.paper},
+                        {"source", part.source},
+                        {"alone", part.alone},
+                        {"params", params_json(part.params)}});
+  }
   return out;
 }
 

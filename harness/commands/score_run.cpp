@@ -31,11 +31,12 @@ std::optional<ScoredIds> score_ids(Engine& engine, const ScoreRun& run,
   fit.in_stream = in_stream;
   ScoreArm arm;
   arm.policy = fit_policy(run.spec, fit);
+  require_storable(*arm.policy, engine.model().config);
   arm.in_stream = in_stream;
 
   const ModelConfig& config = engine.model().config;
   std::unique_ptr<AttentionProbe> probe;
-  if (run.probe && !arm.policy->never_evicts() &&
+  if (run.probe && !arm.policy->never_evicts() && !arm.policy->read_rule() &&
       arm.policy->positions() == PositionMode::kAbsolute) {
     probe = std::make_unique<AttentionProbe>(
         AttentionProbeShape{config.n_layers, config.n_kv_heads, config.group()});

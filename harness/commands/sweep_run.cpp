@@ -217,6 +217,12 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
       ->capture_default_str();
   command.add_option("--probe", options.probe, "What to watch inside attention: off or all")
       ->capture_default_str();
+  command
+      .add_option("--prefix-cache-mib", options.prefix_cache_mib,
+                  "Memory for prompts' common beginnings, which are computed once; 0: off. The "
+                  "results are the same")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
   command.add_flag("--new", options.fresh, "Start afresh, also if this plan is in the database");
   command.add_option("--metrics-listen", options.metrics_listen,
                      "Serve Prometheus metrics on [HOST:]PORT while running");
@@ -237,6 +243,7 @@ ExitCode run_sweep(const SweepOptions& options) {
   const OpenedModel opened = open_model(options.model);
   if (signals.requested()) return stopped_before_the_run(signals);
   const Model& model = *opened.model;
+  opened.engine->use_prefix_cache(std::int64_t{options.prefix_cache_mib} << 20);
   const std::vector<PlannedTask> tasks = plan_tasks(options, std::move(specs), *opened.tokenizer);
   Store store = Store::open(options.database, StoreAccess::kCreate);
   const StoredSweep sweep = open_sweep(store, options, model, arms, tasks);
@@ -300,6 +307,12 @@ ExitCode run_sweep(const SweepOptions& options) {
                  "Stopped; what is finished is in %s. The same command goes on from there.\n",
                  options.database.c_str());
     return signals.exit_code().value_or(ExitCode::kTryAgain);
+  }
+  if (const PrefixCacheCounters prefix = opened.engine->prefix_counters(); prefix.hit_tokens > 0) {
+    std::fprintf(
+        stderr, "Prefix cache: %lld of %lld prompt tokens (%.0f %%) were not computed again.\n",
+        static_cast<long long>(prefix.hit_tokens), static_cast<long long>(prefix.prompt_tokens),
+        100.0 * static_cast<double>(prefix.hit_tokens) / static_cast<double>(prefix.prompt_tokens));
   }
   print_results(store, sweep, options, "finished");
   const auto ran = [&](std::int64_t arm) { return find_arm(store, std::to_string(arm)).n_ok > 0; };

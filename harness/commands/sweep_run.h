@@ -18,6 +18,7 @@ struct SweepOptions {
   TaskFiles files;
   std::string probe = "all";
   bool fresh = false;  // --new
+  int prefix_cache_mib = 512;
   std::string metrics_listen;
   std::string metrics_textfile;
   bool json = false;

@@ -55,6 +55,10 @@ std::vector<ArmPlan> expand_one(const ArmTexts& texts, QuestionVisibility questi
   const Budget everything{.permille = 1000, .tokens = {}};
   std::vector<ArmPlan> arms = {{parse_policy("full"), everything, question}};
   for (const PolicySpec& policy : policies) {
+    if (policy.is_full() && !policy.is_reference()) {  // keeps all, stored or prefilled otherwise
+      arms.push_back({policy, everything, question});
+      continue;
+    }
     if (policy.is_full()) {
       // Keys change nothing where nothing is evicted; a second full arm would only cost time.
       if (!policy.written.empty()) {

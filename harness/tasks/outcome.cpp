@@ -12,7 +12,8 @@ namespace {
 // Local attention over the ghosts is defined where keys keep their absolute positions; without
 // eviction there are none.
 bool can_probe(const Policy& policy) {
-  return !policy.never_evicts() && policy.positions() == PositionMode::kAbsolute;
+  return !policy.never_evicts() && !policy.read_rule() &&
+         policy.positions() == PositionMode::kAbsolute;
 }
 
 std::unique_ptr<AttentionProbe> make_probe(const ModelConfig& model, const Policy& policy,
@@ -34,7 +35,9 @@ FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& requ
   FittedArm fitted;
   try {
     fitted.policy = fit_policy(arm.policy, request);
+    require_storable(*fitted.policy, run.engine.model().config);
   } catch (const DoesNotFit& e) {
+    fitted.policy = nullptr;
     fitted.skipped = skipped_outcome("does_not_fit", e.what());
     return fitted;
   }

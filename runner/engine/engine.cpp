@@ -3,6 +3,7 @@
 #include "runner/base/error.h"
 #include "runner/engine/engine_impl.h"
 #include "runner/engine/rope_table.h"
+#include "runner/policies/registry.h"
 
 namespace kvscope {
 
@@ -11,6 +12,16 @@ bool has_bounded_positions(const Policy& policy, bool in_stream, int context_len
   if (!in_stream && (policy.prefill() != PrefillMode::kStreaming || !policy.scan_rule()))
     return false;
   return bounded_slots(policy, in_stream) <= context_length;
+}
+
+void require_storable(const Policy& policy, const ModelConfig& config) {
+  const Storage& storage = policy.storage();
+  if (storage.format != Storage::Format::kKivi) return;
+  try {
+    check_kivi({storage.bits, storage.group_tokens, storage.residual_tokens}, config.head_dim);
+  } catch (const UsageError& e) {
+    throw DoesNotFit(e.what());
+  }
 }
 
 int bounded_slots(const Policy& policy, bool in_stream) {
