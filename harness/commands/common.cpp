@@ -1,8 +1,10 @@
 #include "harness/commands/common.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -20,13 +22,18 @@ int fail(ExitCode code, std::string message) {
   return to_int(code);
 }
 
+// The write that failed may be long ago, so errno does not tell.
+bool reader_is_gone() {
+  pollfd out{STDOUT_FILENO, 0, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 // A full disk or a closed pipe must not look like success. Whoever closed the pipe has seen enough:
 // no message then.
 int close_output(ExitCode code) {
-  errno = 0;
   std::cout.flush();
   if (std::cout.good() && std::fflush(stdout) == 0) return to_int(code);
-  if (errno == EPIPE) return to_int(ExitCode::kIo);
+  if (reader_is_gone()) return to_int(ExitCode::kIo);
   return fail(ExitCode::kIo, "cannot write the output");
 }
 
