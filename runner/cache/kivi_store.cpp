@@ -57,9 +57,7 @@ KiviStore::KiviStore(const KiviOptions& options, int head_dim)
 
 KiviBytes KiviStore::bytes() const {
   KiviBytes bytes = kivi_bytes(options_, head_dim_, n_keys(), n_values_);
-  bytes.physical_bytes = open_.bytes();
-  for (const auto& block : keys_) bytes.physical_bytes += block->bytes();
-  for (const auto& block : values_) bytes.physical_bytes += block->bytes();
+  bytes.physical_bytes = held_bytes_;
   return bytes;
 }
 
@@ -68,6 +66,7 @@ void KiviStore::clear() {
   values_.clear();
   open_ = {};
   n_values_ = 0;
+  held_bytes_ = 0;
 }
 
 KiviStore::Block KiviStore::empty_block(int n_rows, int row_length) const {
@@ -136,13 +135,17 @@ void KiviStore::add_keys(std::span<const float> keys) {
       channel[token] = keys[std::size_t(token) * head_dim_ + i];
     quantise_row(*block, i, channel);
   }
+  held_bytes_ += block->bytes();
   keys_.push_back(std::move(block));
 }
 
 void KiviStore::add_value(std::span<const float> value) {
   assert(int(value.size()) == head_dim_);
   const int row = n_values_ % kPageSlots;
-  if (row == 0) open_ = empty_block(kPageSlots, head_dim_);
+  if (row == 0) {
+    open_ = empty_block(kPageSlots, head_dim_);
+    held_bytes_ += open_.bytes();
+  }
   quantise_row(open_, row, value);
   ++n_values_;
   if (row + 1 == kPageSlots) values_.push_back(std::make_shared<Block>(std::exchange(open_, {})));
