@@ -32,9 +32,10 @@ constexpr TaskKey kKeys[] = {
      .help = "what is scored of a window of n: tokens n/2 to n-1, or as llama-perplexity does"},
 };
 
-// Arms that differ only in how a prompt is prefilled do the same here: in stream there is no
-// prefill, and at the half there is one cut after dense rows.
+// Arms that act from the first token and differ only in how a prompt would be prefilled do the same
+// here: there is no prefill.
 PolicySpec as_run(PolicySpec policy) {
+  if (!policy.acts_in_stream()) return policy;
   policy.prefill = PrefillMode::kMonolithic;
   policy.chunk = 1;
   return policy;
@@ -42,8 +43,13 @@ PolicySpec as_run(PolicySpec policy) {
 
 std::string work_key(const ArmPlan& arm) {
   std::string key = arm.policy.score + '@' + arm.budget.label();
+  const bool in_stream = arm.policy.acts_in_stream();
   for (const auto& [name, value] : arm.policy.params) {
-    if (name != "prefill" && name != "chunk") key += ':' + name + '=' + value;
+    if (!in_stream || (name != "prefill" && name != "chunk")) key += ':' + name + '=' + value;
+  }
+  for (const PartSpec& part : arm.policy.parts) {
+    key += '+' + part.name;
+    for (const auto& [name, value] : part.params) key += ':' + name + '=' + value;
   }
   return key;
 }
