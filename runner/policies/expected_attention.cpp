@@ -61,7 +61,8 @@ class ChunkQueries final : public ScoreState {
     ExpectedAttentionOptions options = options_;
     options.n_sink = 0;  // they are protected; the statistics left their queries out
     const auto rotation = mean_rotation(inverse_frequency_, newest + 1, options.horizon);
-    return expected_attention_scores(options, rotation, queries, keys, values, static_cast<int>(d));
+    return expected_attention_scores(options, rotation, queries, static_cast<int>(n_heads_),
+                                     keys, values, static_cast<int>(d));
   }
   void compact(std::span<const std::int32_t>) override {}
   void selected() override { rows_.clear(); }
@@ -98,7 +99,7 @@ class ExpectedAttention final : public FittedPolicy {
         mean_rotation(layer.inverse_frequency, layer.prompt_tokens, options_.horizon);
     for (std::size_t h = 0; h < units.size(); ++h) {
       units[h].scores = expected_attention_scores(
-          options_, rotation, layer.queries.subspan(h * group * head, group * head),
+          options_, rotation, layer.queries.subspan(h * group * head, group * head), static_cast<int>(group),
           layer.keys.subspan(h * head, head), layer.values.subspan(h * head, head), layer.head_dim);
     }
     return units;

@@ -180,22 +180,25 @@ std::vector<double> expected_logits(const QueryStatistics& rotated, std::span<co
 
 std::vector<float> expected_attention_scores(const ExpectedAttentionOptions& options,
                                              const MeanRotation& rotation,
-                                             std::span<const float> queries,
+                                             std::span<const float> queries, int n_heads,
                                              std::span<const float> keys,
                                              std::span<const float> values, int dim) {
   const std::size_t d = dim;
+  const std::size_t group = n_heads;
   const std::size_t prompt_tokens = keys.size() / d;
-  assert(values.size() == keys.size() && queries.size() % keys.size() == 0);
-  const std::size_t group = queries.size() / keys.size();
+  assert(values.size() == keys.size() && queries.size() % (group * d) == 0);
+  const std::size_t n_queries = queries.size() / (group * d);
   const std::size_t sinks = std::min<std::size_t>(options.n_sink, prompt_tokens);
   const std::size_t n = prompt_tokens - sinks;
   std::vector<float> scores(prompt_tokens, 1.0F);
-  if (n == 0) return scores;
+  const std::size_t skipped = std::min<std::size_t>(options.n_sink, n_queries);
+  if (n == 0 || skipped == n_queries) return scores;
 
   std::vector<double> sum(n, 0.0);
   for (std::size_t head = 0; head < group; ++head) {
     QueryStatistics statistics = query_statistics(
-        queries.subspan((head * prompt_tokens + sinks) * d, n * d), dim, options.use_covariance);
+        queries.subspan((head * n_queries + skipped) * d, (n_queries - skipped) * d), dim,
+        options.use_covariance);
     rotate(rotation, statistics);
     add_softmax(expected_logits(statistics, keys.subspan(sinks * d)), sum);
   }

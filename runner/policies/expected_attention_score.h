@@ -40,11 +40,12 @@ void rotate(const MeanRotation& rotation, QueryStatistics& statistics);
 // k·mean/√d + kᵀ covariance k/(2d) of each key. keys: [n][dim] → [n]
 std::vector<double> expected_logits(const QueryStatistics& rotated, std::span<const float> keys);
 
-// Scores of one KV head. queries: [group][prompt_tokens][dim], pre-RoPE; keys (post-RoPE) and
-// values: [prompt_tokens][dim] → [prompt_tokens]; sinks have the maximum + 1.
+// Scores of one KV head. queries: [n_heads][n_queries][dim], pre-RoPE, of a whole prompt or of a
+// chunk of it, the first n_sink left out; keys (post-RoPE) and values: [n][dim] → [n]; the first
+// n_sink, the sinks, have the maximum + 1.
 std::vector<float> expected_attention_scores(const ExpectedAttentionOptions& options,
                                              const MeanRotation& rotation,
-                                             std::span<const float> queries,
+                                             std::span<const float> queries, int n_heads,
                                              std::span<const float> keys,
                                              std::span<const float> values, int dim);
 

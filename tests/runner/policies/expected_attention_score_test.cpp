@@ -87,7 +87,7 @@ TEST(ExpectedAttention, EqualsTheFormulaWithWholeMatrices) {
     const auto values = random_values(random, static_cast<std::size_t>(n) * d, -2.0, 2.0);
     const auto frequencies = random_values(random, d / 2, 0.0, 1.0);
     const auto scores = expected_attention_scores(
-        options, mean_rotation(frequencies, n, options.horizon), queries, keys, values, d);
+        options, mean_rotation(frequencies, n, options.horizon), queries, group, keys, values, d);
     const auto expected =
         plain_expected_attention(options, frequencies, queries, keys, values, group, n, d);
     double largest = 0.0;
@@ -115,7 +115,7 @@ TEST(ExpectedAttention, MeanRotationUsesFloat32Angles) {
 
 TEST(ExpectedAttention, APromptOfSinksKeepsThemAll) {
   const std::vector<float> rows(6, 1.0F);
-  EXPECT_THAT(expected_attention_scores({.n_sink = 4}, {{1.0}, {0.0}}, rows, rows, rows, 2),
+  EXPECT_THAT(expected_attention_scores({.n_sink = 4}, {{1.0}, {0.0}}, rows, 1, rows, rows, 2),
               ::testing::ElementsAre(1.0F, 1.0F, 1.0F));
 }
 

@@ -328,7 +328,7 @@ TEST(ScoreVectors, ExpectedAttention) {
     expect_near(statistics.covariance, covariance, kDoubleTolerance);
 
     const auto scores = expected_attention_scores(
-        options, rotation, queries, flat(input.at("keys")), flat(input.at("values")), 2);
+        options, rotation, queries, 1, flat(input.at("keys")), flat(input.at("values")), 2);
     const std::vector<double> expected = numbers(expect.at("score_nonsink"));
     expect_near(std::span(scores).subspan(n_sink), expected, kFloatTolerance);
     EXPECT_NEAR(scores[0], 1.0 + *std::max_element(expected.begin(), expected.end()),
