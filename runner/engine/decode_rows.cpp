@@ -145,13 +145,19 @@ class Decoder {
     // for it.
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       Row& row = rows_[i];
-      if (p == predicting_.size() || predicting_[p] != i) {  // still in the prefix
+      const bool in_prefix = p == predicting_.size() || predicting_[p] != i;
+      const std::size_t at = in_prefix ? kNone : p++;
+      DecodeArm& arm = row.sample->arms[row.arm];
+      if (std::string error = row.sequence.rule_error(); !error.empty()) {
+        arm.result.error = std::move(error);
+        end_free(row);
+        continue;
+      }
+      if (in_prefix) {
         row.token = row.sample->feed[row.fed];
         next.push_back(std::move(row));
         continue;
       }
-      const std::size_t at = p++;
-      DecodeArm& arm = row.sample->arms[row.arm];
       if (!std::isfinite(lse_[at])) {
         arm.result.error =
             "non-finite logits at answer token " + std::to_string(row.answer_index());

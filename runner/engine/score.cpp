@@ -106,6 +106,8 @@ std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& req
     PassResult& from = pass.results()[i];
     results[i].resident_positions = std::move(from.resident_positions);
     results[i].mode = from.mode;
+    if (std::string error = from.sequence.rule_error(); !error.empty())
+      results[i].error = std::move(error);
     results[i].ledger = from.account.finish(from.prefill_rows, c.n_layers * c.n_kv_heads, n_tokens);
     results[i].ledger.bytes_by_layer = std::move(from.bytes_by_layer);
   }

@@ -8,8 +8,18 @@
 
 namespace kvscope {
 
+std::string Sequence::rule_error() const {
+  if (!failure.empty()) return failure;
+  for (const auto& state : host) {
+    if (state == nullptr) continue;
+    if (std::string error = state->error(); !error.empty()) return error;
+  }
+  return {};
+}
+
 Sequence Sequence::fork() const {
   Sequence copy;
+  copy.failure = failure;
   copy.heads = heads;
   copy.budget_tokens = budget_tokens;
   copy.read_pages = read_pages;
@@ -130,10 +140,15 @@ void start_unit_states(Sequence& sequence, int layer, int n_layers, const Attent
   const bool by_layer = how.rule.scope == ScanRule::Scope::kLayer;
   for (int h = 0; h < shape.n_kv_heads; ++h) {
     const std::size_t index = std::size_t(layer) * shape.n_kv_heads + h;
-    const UnitPlace place{layer, by_layer ? 0 : h, n_layers};
+    const int n_kv_heads = by_layer ? shape.n_kv_heads : 1;
+    const UnitPlace place{layer,      by_layer ? 0 : h,           n_layers,
+                          n_kv_heads, n_kv_heads * shape.group(), shape.head_dim};
+    if (!kept.empty() && sequence.failure.empty()) sequence.failure = kept[h].error;
     const int own = kept.empty() ? 0 : kept[h].budget_tokens;
     sequence.budget_tokens[index] = own > 0 ? own : policy.unit_budget(place);
     if (sequence.host.empty()) continue;
+    if (sequence.failure.empty() && sequence.host[index] != nullptr)
+      sequence.failure = sequence.host[index]->error();
     sequence.host[index] = nullptr;
     if (!how.rule.evicts() || (by_layer && h > 0)) continue;
     if (!kept.empty()) {

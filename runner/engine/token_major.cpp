@@ -119,6 +119,8 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
     for (const HeadCache& head : state.sequence.ghosts) ghost_bytes += head.physical_bytes();
     state.account.ghosts(ghost_bytes);
     results[i].mode = state.mode;
+    if (std::string error = state.sequence.rule_error(); !error.empty())
+      results[i].error = std::move(error);
     results[i].ledger =
         state.account.finish(state.prefill_rows, c.n_layers * c.n_kv_heads, n_tokens);
     for (int layer = 0; layer < c.n_layers; ++layer) {

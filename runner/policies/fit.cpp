@@ -52,11 +52,10 @@ std::shared_ptr<const Policy> finish_policy(std::unique_ptr<Policy> policy, cons
 
 std::shared_ptr<const Policy> fit_policy(const PolicySpec& spec, const FitRequest& request) {
   check_request(spec, request);
-  const PolicyInfo* info = find_policy(spec.score);
-  if (info == nullptr) throw UsageError("unknown policy \"" + spec.score + "\"");
+  if (spec.info == nullptr) throw UsageError("unknown policy \"" + spec.score + "\"");
   const int budget_tokens =
       spec.is_full() ? request.length : request.budget.tokens_for(request.length);
-  return finish_policy(info->make(spec, request, budget_tokens), spec, request);
+  return finish_policy(spec.info->make(spec, request, budget_tokens), spec, request);
 }
 
 }  // namespace kvscope

@@ -112,7 +112,11 @@ int FittedPolicy::unit_budget(UnitPlace place) const {
 
 std::vector<KeptHead> FittedPolicy::select_prompt(const PromptLayer& layer) const {
   if (never_evicts() || read_rule()) return keep_all(layer);
-  return keep_best(unit_budget({layer.layer, 0, layer.n_layers}), layer, prompt_scores(layer));
+  return cut(layer, unit_budget({layer.layer, 0, layer.n_layers}));
+}
+
+std::vector<KeptHead> FittedPolicy::cut(const PromptLayer& layer, int layer_budget) const {
+  return keep_best(layer_budget, layer, prompt_scores(layer));
 }
 
 std::unique_ptr<PromptCascade> FittedPolicy::make_cascade() const {
@@ -186,8 +190,7 @@ std::unique_ptr<PolicyState> FittedPolicy::make_state(UnitPlace place,
   if (start.state != nullptr) return start.state->clone();
   if (rule->statistic != ScanRule::Statistic::kHost)
     return std::make_unique<RuleState>(*rule, place, start);
-  const int budget = start.budget_tokens > 0 ? start.budget_tokens : unit_budget(place);
-  return std::make_unique<ScoredState>(make_score(place), selection(budget));
+  return make_host_state(place, start.budget_tokens > 0 ? start.budget_tokens : unit_budget(place));
 }
 
 std::unique_ptr<PolicyState> FittedPolicy::make_streaming_state(UnitPlace place) const {
@@ -197,7 +200,11 @@ std::unique_ptr<PolicyState> FittedPolicy::make_streaming_state(UnitPlace place)
   start.budget_tokens = unit_budget(place);
   if (rule->statistic != ScanRule::Statistic::kHost)
     return std::make_unique<RuleState>(*rule, place, start);
-  return std::make_unique<ScoredState>(make_score(place), selection(start.budget_tokens));
+  return make_host_state(place, start.budget_tokens);
+}
+
+std::unique_ptr<PolicyState> FittedPolicy::make_host_state(UnitPlace place, int budget) const {
+  return std::make_unique<ScoredState>(make_score(place), selection(budget));
 }
 
 void replay_rows(const PromptLayer& layer, int first_row, int heads_per_unit,

@@ -61,6 +61,10 @@ class FittedPolicy : public Policy {
 
  protected:
   virtual PromptNeed cut_need() const = 0;
+  // The prompt-end cut of a layer whose units may keep layer_budget tokens each.
+  virtual std::vector<KeptHead> cut(const PromptLayer& layer, int layer_budget) const;
+  // A host rule of one unit before its first token.
+  virtual std::unique_ptr<PolicyState> make_host_state(UnitPlace place, int budget) const;
   // The score of every prompt token: one entry per selection unit (a KV head, or all of the layer).
   // Called only for policies that evict.
   virtual std::vector<PromptScores> prompt_scores(const PromptLayer& layer) const = 0;
@@ -69,6 +73,7 @@ class FittedPolicy : public Policy {
 
   void record(const std::string& name, int value) { fitted_params_[name] = std::to_string(value); }
   const Fitting& fitting() const { return fitting_; }
+  bool keeps_its_rule() const { return decode_ == DecodeMode::kSelf; }  // after the prompt
 
  private:
   std::vector<int> layer_budgets(int n_layers) const;  // empty: the budget for all

@@ -14,6 +14,10 @@ struct UnitPlace {
   int layer = 0;
   int kv_head = 0;  // 0 for Scope::kLayer
   int n_layers = 1;
+  // Of the unit; 0 where no model is known (tests of rules that need none of them).
+  int n_kv_heads = 0;
+  int n_query_heads = 0;
+  int head_dim = 0;
 };
 
 // Keys and values of a unit's slots, read on demand: only policies that need them pay for them.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runner/policies/policy_state.h"
@@ -65,6 +66,7 @@ struct KeptHead {
   int nan_scores = 0;
   int budget_tokens = 0;                               // of this head from here on; 0: the policy's
   std::shared_ptr<const PolicyState> state = nullptr;  // of host rules
+  std::string error = {};  // not empty: the cut failed, positions are a fallback
 };
 
 // Cuts the layers of one prompt in order where a layer's budget depends on other layers (cascade,

@@ -1,6 +1,7 @@
 // One table of all policies; adding one touches its file and one line of registry.cpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,15 +35,18 @@ struct PolicyInfo {
   bool has_in_stream_rule;            // false: acts at the prompt's end only
   DecodeMode default_decode;
   PositionMode default_positions;
-  bool needs_prompt = false;       // its rule starts from a prompt's cut, not from nothing
-  bool streams_prompt = true;      // has a selection for each chunk of a streamed prompt
-  std::string_view own_part = {};  // layer budgets that belong to the score
-  bool own_page = false;           // drops whole pages itself
-  std::unique_ptr<Policy> (*make)(const PolicySpec&, const FitRequest&, int budget_tokens);
+  bool needs_prompt = false;            // its rule starts from a prompt's cut, not from nothing
+  bool streams_prompt = true;           // has a selection for each chunk of a streamed prompt
+  std::string_view own_part = {};       // layer budgets that belong to the score
+  bool own_page = false;                // drops whole pages itself
+  bool selects_itself = false;          // says who stays, not what each is worth
+  std::string_view plugin_sha256 = {};  // of a plug-in's file; empty: built in
+  std::function<std::unique_ptr<Policy>(const PolicySpec&, const FitRequest&, int budget_tokens)>
+      make;
 };
 
-std::span<const PolicyInfo> policies();
+std::span<const PolicyInfo> policies();  // the built-in ones
 std::span<const ParamInfo> common_params();
-const PolicyInfo* find_policy(std::string_view name);
+const PolicyInfo* find_policy(std::string_view name);  // among the built-in ones
 
 }  // namespace kvscope

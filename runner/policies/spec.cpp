@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runner/base/error.h"
+#include "runner/policies/catalog.h"
 #include "runner/policies/nearest.h"
 #include "runner/policies/params.h"
 #include "runner/policies/parts.h"
@@ -37,9 +38,9 @@ std::string quoted(std::string_view text) {
   return result;
 }
 
-std::vector<std::string_view> policy_names() {
+std::vector<std::string_view> policy_names(const PolicyCatalog& catalog) {
   std::vector<std::string_view> names;
-  for (const PolicyInfo& info : policies()) names.push_back(info.name);
+  for (const auto& info : catalog.all()) names.push_back(info->name);
   return names;
 }
 
@@ -61,19 +62,19 @@ std::vector<std::string_view> part_names() {
 
 // What a text before the first "+" names: a score, or a part that stands for a score and itself.
 struct Head {
-  const PolicyInfo* score = nullptr;
+  std::shared_ptr<const PolicyInfo> score;
   const PartInfo* part = nullptr;
 };
 
-Head known_head(std::string_view text, std::string_view name) {
+Head known_head(std::string_view text, std::string_view name, const PolicyCatalog& catalog) {
   if (name.empty()) {
     throw UsageError(prefix(text) + "a policy's name is missing; write NAME[:key=value…], e.g. " +
                      "h2o:norm=mean");
   }
-  if (const PolicyInfo* info = find_policy(name)) return {info, nullptr};
+  if (auto info = catalog.find(name)) return {std::move(info), nullptr};
   const PartInfo* part = find_part(name == "pyramidkv" ? "pyramid" : name);
-  if (part != nullptr && !part->alone.empty()) return {find_policy(part->alone), part};
-  const auto names = policy_names();
+  if (part != nullptr && !part->alone.empty()) return {catalog.find(part->alone), part};
+  const auto names = policy_names(catalog);
   if (part != nullptr) {
     throw UsageError(prefix(text) + quoted(name) + " is no policy of its own but a part that " +
                      "follows one after \"+\"; known policies: " + joined(names));
@@ -216,23 +217,26 @@ std::string canonical_text(const PolicySpec& spec, const std::vector<ParamInfo>&
 }  // namespace
 
 bool PolicySpec::acts_in_stream() const {
-  const PolicyInfo* info = find_policy(score);
   const Composition parts_of = compose(*this);
   return info != nullptr && info->has_in_stream_rule && !info->needs_prompt && !parts_of.cake &&
          !parts_of.heads && !parts_of.sparse_prefill && decode == DecodeMode::kSelf;
 }
 
-PolicySpec parse_policy(std::string_view untrimmed) {
+PolicySpec parse_policy(std::string_view text) { return parse_policy(text, PolicyCatalog()); }
+
+PolicySpec parse_policy(std::string_view untrimmed, const PolicyCatalog& catalog) {
   const std::string_view text = trimmed(untrimmed);
   const auto texts = split(text, '+');
   const auto pieces = split(texts.front(), ':');
-  const Head head = known_head(text, pieces.front());
+  const Head head = known_head(text, pieces.front(), catalog);
   const PolicyInfo& info = *head.score;
   const std::vector<ParamInfo> params = params_of(info);
 
   PolicySpec spec;
   spec.score = info.name;
+  spec.info = head.score;
   for (const ParamInfo& param : params) spec.params[std::string(param.name)] = param.fallback;
+  if (!info.plugin_sha256.empty()) spec.params[kPluginSha256] = info.plugin_sha256;
   std::vector<PartSpec> given;
   if (head.part != nullptr) given.push_back(new_part(*head.part));
   for (std::size_t i = 1; i < pieces.size(); ++i) {
@@ -267,9 +271,14 @@ PolicySpec parse_policy(std::string_view untrimmed) {
 }
 
 std::vector<PolicySpec> parse_policy_list(std::string_view comma_separated) {
+  return parse_policy_list(comma_separated, PolicyCatalog());
+}
+
+std::vector<PolicySpec> parse_policy_list(std::string_view comma_separated,
+                                          const PolicyCatalog& catalog) {
   std::vector<PolicySpec> specs;
   for (const std::string_view text : split(comma_separated, ',')) {
-    PolicySpec spec = parse_policy(text);
+    PolicySpec spec = parse_policy(text, catalog);
     for (const PolicySpec& other : specs) {
       if (other.canonical == spec.canonical) {
         throw UsageError("policies: " + spec.canonical + " is listed twice; list each policy once");

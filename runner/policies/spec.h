@@ -13,6 +13,12 @@
 
 namespace kvscope {
 
+struct PolicyInfo;    // registry.h
+class PolicyCatalog;  // catalog.h
+
+// Among the params of a plug-in's policy: results of two builds of it are not the same arm's.
+inline constexpr const char* kPluginSha256 = "plugin_sha256";
+
 struct PartSpec {
   std::string name;                           // registry name (parts.h)
   std::map<std::string, std::string> params;  // defaults filled in
@@ -25,7 +31,8 @@ struct PolicySpec {
   // The label of the policy: SCORE and PARTs with the parameters that differ from the defaults, in
   // registry order. A written recent, window or sinks is always there, as it does not shrink.
   std::string canonical;
-  std::string score;  // registry name
+  std::string score;                       // registry name
+  std::shared_ptr<const PolicyInfo> info;  // its entry; keeps a plug-in loaded
   std::map<std::string, std::string> params;
   std::map<std::string, std::string> written;  // what the user wrote
   std::vector<PartSpec> parts;                 // in registry order
@@ -44,9 +51,12 @@ struct PolicySpec {
 };
 
 // Throws UsageError: unknown policy or parameter (suggests the nearest), bad value, parameter given
-// twice.
+// twice. Without a catalogue: the built-in policies.
+PolicySpec parse_policy(std::string_view text, const PolicyCatalog& catalog);
 PolicySpec parse_policy(std::string_view text);
 // Duplicates are a UsageError.
+std::vector<PolicySpec> parse_policy_list(std::string_view comma_separated,
+                                          const PolicyCatalog& catalog);
 std::vector<PolicySpec> parse_policy_list(std::string_view comma_separated);
 
 // A ratio in whole permille, or tokens. Exactly one is set, except for `full`, which is 1000

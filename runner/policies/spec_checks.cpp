@@ -47,6 +47,10 @@ void check_combinations(const std::string& where, const PolicyInfo& info, const 
                   "pages leave under the score's own rule; use decode=self or leave +page out");
   check.refuse_if(parts.page && info.own_page,
                   name + " has pages of its own (block=…); leave +page out");
+  check.refuse_if(info.selects_itself && (parts.cake || parts.heads || parts.page),
+                  name +
+                      " says which tokens stay and not what each is worth, so budgets by score and "
+                      "whole pages have nothing to go by; leave the part out");
   const auto scope = spec.params.find("scope");
   const auto heads = spec.params.find("heads");
   const bool by_layer = (scope != spec.params.end() && scope->second == "layer") ||
