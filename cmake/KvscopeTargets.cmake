@@ -24,6 +24,7 @@ function(kvscope_test name)
   target_compile_definitions(${name} PRIVATE
     KVSCOPE_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared"
     KVSCOPE_PROGRAM="${CMAKE_BINARY_DIR}/kvscope"
+    KVSCOPE_PLUGIN_DIR="${CMAKE_BINARY_DIR}/plugins"
     KVSCOPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 600)

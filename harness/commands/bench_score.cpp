@@ -7,12 +7,14 @@
 #include "harness/commands/bench_common.h"
 #include "harness/report/table.h"
 #include "runner/base/error.h"
+#include "runner/policies/catalog.h"
 
 namespace kvscope {
 namespace {
 
 struct ScoreBenchOptions : BenchOptions {
   std::string policy = "h2o";
+  std::vector<std::string> plugins;
   int budget_tokens = 256;
   int tokens = 8192;
   int first_scored = 1;
@@ -22,7 +24,7 @@ struct ScoreBenchOptions : BenchOptions {
 };
 
 ScoreArm in_stream_arm(const ScoreBenchOptions& options, int length) {
-  const PolicySpec spec = parse_policy(options.policy);
+  const PolicySpec spec = parse_policy(options.policy, catalog_with_plugins(options.plugins));
   if (!spec.is_full() && !spec.acts_in_stream()) {
     throw UsageError("bench score: " + spec.canonical +
                      " acts at the end of a prompt only: name a policy that acts in stream");
@@ -193,6 +195,7 @@ void add_bench_score(CLI::App& bench, CommandContext& context) {
   command
       ->add_option("--policy", options->policy, "A policy that acts in stream; full: that one only")
       ->capture_default_str();
+  add_plugin_option(*command, options->plugins);
   command->add_option("--budget-tokens", options->budget_tokens, "Its budget")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));

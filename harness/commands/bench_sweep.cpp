@@ -98,6 +98,7 @@ void add_bench_sweep(CLI::App& bench, CommandContext& context) {
   CLI::App* command =
       bench.add_subcommand("sweep", "A sweep of many arms against the full arm alone");
   add_bench_options(*command, *options);
+  add_plugin_option(*command, options->arms.plugins);
   command->add_option("--policies", options->arms.policies, "Policies beside full")
       ->capture_default_str();
   command->add_option("--budgets", options->arms.budgets, "Their budgets")->capture_default_str();

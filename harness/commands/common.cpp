@@ -83,11 +83,21 @@ void set_action(CLI::App& command, CommandContext& context, std::function<ExitCo
 void add_arm_options(CLI::App& command, ArmOptions& options) {
   command.add_option("--policy", options.policy, "Policy, like h2o:norm=mean (see list policies)")
       ->required();
+  add_plugin_option(command, options.plugins);
   auto* ratio =
       command.add_option("--budget", options.budget, "Resident tokens as a ratio, like 0.2");
   command
       .add_option("--budget-tokens", options.budget_tokens, "Resident tokens per layer and KV head")
       ->excludes(ratio);
+}
+
+void add_plugin_option(CLI::App& command, std::vector<std::string>& files) {
+  command
+      .add_option("--policy-plugin", files,
+                  "A policy of your own as a shared object; may be given again (docs/plugins.md)")
+      ->type_name("FILE.so")
+      ->expected(1)
+      ->take_all();
 }
 
 std::optional<Budget> budget_of(const ArmOptions& options, const PolicySpec& spec) {

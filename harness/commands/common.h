@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/exit_code.h"
 #include "runner/engine/engine.h"
@@ -78,9 +79,12 @@ struct ArmOptions {
   std::string policy;
   std::string budget;  // ratio as written
   std::optional<int> budget_tokens;
+  std::vector<std::string> plugins;  // files
 };
-void add_arm_options(CLI::App& command,
-                     ArmOptions& options);  // --policy, --budget, --budget-tokens
+// --policy, --policy-plugin, --budget, --budget-tokens
+void add_arm_options(CLI::App& command, ArmOptions& options);
+// --policy-plugin FILE.so, any number of times.
+void add_plugin_option(CLI::App& command, std::vector<std::string>& files);
 
 // Database of sweeps where --db is not given.
 inline constexpr const char* kDefaultDatabase = "kvscope.db";

@@ -12,6 +12,7 @@
 #include "harness/commands/ledger_report.h"
 #include "harness/report/json.h"
 #include "runner/base/error.h"
+#include "runner/policies/catalog.h"
 
 namespace kvscope {
 namespace {
@@ -137,7 +138,8 @@ ExitCode run_generate(const GenerateOptions& options) {
     throw UsageError("generate: give one of --jsonl FILE or --prompt TEXT");
   }
   if (first_invalid_utf8(options.prompt)) throw DataError("--prompt is not UTF-8");
-  const PolicySpec spec = parse_policy(options.arm.policy);
+  const PolicySpec spec =
+      parse_policy(options.arm.policy, catalog_with_plugins(options.arm.plugins));
   const auto budget = budget_of(options.arm, spec);
   if (!budget && options.jsonl.empty()) {
     throw UsageError("generate: " + spec.canonical + " needs --budget R or --budget-tokens N");

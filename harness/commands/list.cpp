@@ -10,8 +10,8 @@
 #include "harness/store/queries.h"
 #include "harness/tasks/task.h"
 #include "runner/base/error.h"
+#include "runner/policies/catalog.h"
 #include "runner/policies/parts.h"
-#include "runner/policies/registry.h"
 
 namespace kvscope {
 namespace {
@@ -21,6 +21,7 @@ constexpr std::size_t kShownUuid = 13;
 
 struct ListOptions {
   std::string what;
+  std::vector<std::string> plugins;  // files
   std::string database = kDefaultDatabase;
   bool json = false;
 };
@@ -57,10 +58,11 @@ std::string params_text(std::span<const ParamInfo> params) {
   return text.empty() ? "-" : text;
 }
 
-Listing list_policies() {
+Listing list_policies(const PolicyCatalog& catalog) {
   Listing out{Table({"policy", "parameters", "what it does"})};
   out.table.align(1, Table::Align::kLeft).align(2, Table::Align::kLeft);
-  for (const PolicyInfo& policy : policies()) {
+  for (const auto& entry : catalog.all()) {
+    const PolicyInfo& policy = *entry;
     // Common keys whose default this policy changes belong to what one must know of it.
     std::string text = params_text(policy.params);
     const auto add = [&](std::string_view key, std::string_view value) {
@@ -79,6 +81,7 @@ Listing list_policies() {
                         {"decode", name_of(policy.default_decode)},
                         {"positions", name_of(policy.default_positions)},
                         {"params", params_json(policy.params)}});
+    if (!policy.plugin_sha256.empty()) out.rows.back()[kPluginSha256] = policy.plugin_sha256;
   }
   out.table.add_rule();
   out.table.add_row({"every policy", "", params_text(common_params())});
@@ -190,7 +193,8 @@ Listing list_runs_of(const ListOptions& options) {
 }
 
 ExitCode run_list(const ListOptions& options) {
-  const Listing listing = options.what == "policies"  ? list_policies()
+  const Listing listing = options.what == "policies"
+                              ? list_policies(catalog_with_plugins(options.plugins))
                           : options.what == "tasks"   ? list_tasks()
                           : options.what == "metrics" ? list_metrics()
                           : options.what == "arms"    ? list_arms_of(options)
@@ -212,6 +216,7 @@ void add_list_command(CLI::App& app, CommandContext& context) {
   command->add_option("WHAT", options->what, "policies | tasks | metrics | arms | runs")
       ->required()
       ->check(CLI::IsMember({"policies", "tasks", "metrics", "arms", "runs"}));
+  add_plugin_option(*command, options->plugins);
   command->add_option("--db", options->database,
                       "Database, for arms and runs (default kvscope.db)");
   command->add_flag("--json", options->json, "One JSON array");

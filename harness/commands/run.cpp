@@ -4,6 +4,7 @@
 
 #include "harness/commands/sweep_run.h"
 #include "runner/base/error.h"
+#include "runner/policies/catalog.h"
 
 namespace kvscope {
 
@@ -24,7 +25,8 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       "  kvscope run --policy snapkv --budget 0.2 --tasks needle --db a.db\n"
       "  kvscope run --policy h2o:norm=mean --budget-tokens 256 --tasks qa:samples=50 --db a.db");
   set_action(*command, context, [options] {
-    const PolicySpec spec = parse_policy(options->arm.policy);
+    const PolicySpec spec =
+        parse_policy(options->arm.policy, catalog_with_plugins(options->arm.plugins));
     const auto budget = budget_of(options->arm, spec);
     if (!budget) {
       throw UsageError("policy '" + spec.canonical +
@@ -32,6 +34,7 @@ void add_run_command(CLI::App& app, CommandContext& context) {
     }
     SweepOptions chosen = options->sweep;
     chosen.arms.policies = options->arm.policy;
+    chosen.arms.plugins = options->arm.plugins;
     if (!spec.is_full()) {
       (budget->tokens ? chosen.arms.budget_tokens : chosen.arms.budgets) =
           budget->tokens ? std::to_string(*budget->tokens) : options->arm.budget;

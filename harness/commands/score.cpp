@@ -15,6 +15,7 @@
 #include "harness/report/progress.h"
 #include "harness/report/table.h"
 #include "runner/base/error.h"
+#include "runner/policies/catalog.h"
 
 namespace kvscope {
 namespace {
@@ -55,14 +56,15 @@ ScoreRun plan_of(const ScoreOptions& options) {
     throw UsageError("--probe " + options.probe + ": the levels of this build are off and all");
   }
   ScoreRun run;
-  run.spec = parse_policy(options.arm.policy);
+  const PolicyCatalog catalog = catalog_with_plugins(options.arm.plugins);
+  run.spec = parse_policy(options.arm.policy, catalog);
   if (!options.prefill.empty()) {
     if (!options.prompt_tokens)
       throw UsageError("--prefill says how a prompt is read: add --prompt-tokens N");
     // One grammar decides what goes together, however it was written; `full` has one way.
     std::string text = options.arm.policy;
     text.insert(std::min(text.find('+'), text.size()), ":prefill=" + options.prefill);
-    if (!run.spec.is_full()) run.spec = parse_policy(text);
+    if (!run.spec.is_full()) run.spec = parse_policy(text, catalog);
   }
   const auto budget = budget_of(options.arm, run.spec);
   if (!budget)

@@ -11,6 +11,7 @@ void add_sweep_command(CLI::App& app, CommandContext& context) {
       "sweep", "Run policies x budgets on tasks, beside the full cache, into a database");
   auto options = std::make_shared<SweepOptions>();
   options->arms = {"streaming_llm,h2o,tova,snapkv,random", "", ""};
+  add_plugin_option(*command, options->arms.plugins);
   command
       ->add_option("--policies", options->arms.policies,
                    "Policies, separated by commas; full always runs")

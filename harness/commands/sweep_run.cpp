@@ -93,6 +93,7 @@ std::string argv_json() {
 std::string options_json(const SweepOptions& o, const std::vector<PlannedTask>& tasks) {
   nlohmann::ordered_json json = {
       {"policies", o.arms.policies},
+      {"policy_plugins", o.arms.plugins},
       {"budgets", o.arms.budgets},
       {"budget_tokens", o.arms.budget_tokens},
       {"question", o.arms.question},

@@ -5,6 +5,7 @@
 
 #include "runner/base/error.h"
 #include "runner/base/sha256.h"
+#include "runner/policies/catalog.h"
 
 namespace kvscope {
 namespace {
@@ -49,8 +50,9 @@ std::vector<QuestionVisibility> parse_question(std::string_view text) {
 }
 
 // The arms of one visibility.
-std::vector<ArmPlan> expand_one(const ArmTexts& texts, QuestionVisibility question) {
-  const std::vector<PolicySpec> policies = parse_policy_list(texts.policies);
+std::vector<ArmPlan> expand_one(const ArmTexts& texts, const PolicyCatalog& catalog,
+                                QuestionVisibility question) {
+  const std::vector<PolicySpec> policies = parse_policy_list(texts.policies, catalog);
   const std::vector<Budget> budgets = parse_budgets(texts);
   const Budget everything{.permille = 1000, .tokens = {}};
   std::vector<ArmPlan> arms = {{parse_policy("full"), everything, question}};
@@ -89,9 +91,10 @@ std::string ArmPlan::label() const {
 }
 
 std::vector<ArmPlan> expand_arms(const ArmTexts& texts) {
+  const PolicyCatalog catalog = catalog_with_plugins(texts.plugins);
   std::vector<ArmPlan> arms;
   for (const QuestionVisibility question : parse_question(texts.question)) {
-    for (ArmPlan& arm : expand_one(texts, question)) arms.push_back(std::move(arm));
+    for (ArmPlan& arm : expand_one(texts, catalog, question)) arms.push_back(std::move(arm));
   }
   return arms;
 }
@@ -115,6 +118,9 @@ ArmRecord arm_record(const ArmPlan& arm, const std::string& model_key, DType dty
         record.position_mode, record.question_visibility, record.dtype, record.kv_dtype}) {
     content += '\n' + part;
   }
+  // Built-in policies change with the program's version, plug-ins on their own.
+  if (const auto build = arm.policy.params.find(kPluginSha256); build != arm.policy.params.end())
+    content += '\n' + build->second;
   record.key = sha256_hex(std::string_view(content));
   return record;
 }

@@ -27,19 +27,22 @@ struct ArmPlan {
 
 struct ArmTexts {  // as on the command line; exactly one of the two budgets is set
   std::string policies;
-  std::string budgets;               // "0.1,0.2" or "0.1:0.5:0.1"
-  std::string budget_tokens;         // "128,256"
-  std::string question = "visible";  // visible | hidden | both
+  std::string budgets;                    // "0.1,0.2" or "0.1:0.5:0.1"
+  std::string budget_tokens;              // "128,256"
+  std::string question = "visible";       // visible | hidden | both
+  std::vector<std::string> plugins = {};  // files whose policies may be named too
 };
 
 // `full` first, then every policy at every budget, in the order written; with both visibilities all
 // of these that see the question, then all that do not. `full` stands in each group: its answers
 // are the same bits, but not its prompt's length, prefill bytes and times, and an arm is only ever
-// paired within its group. Throws UsageError: unknown policy, parameter or visibility, bad or
+// paired within its group. Throws UsageError: unknown policy, parameter or visibility, bad
+// plug-in, bad or
 // repeated budget, both or no kinds of budget (none is needed if only `full` is listed).
 std::vector<ArmPlan> expand_arms(const ArmTexts& texts);
 
-// The arm's row; the key covers the model's key, policy, budget and all modes.
+// The arm's row; the key covers the model's key, policy (of a plug-in: its file's
+// SHA-256 too), budget and all modes.
 ArmRecord arm_record(const ArmPlan& arm, const std::string& model_key, DType dtype, DType kv_dtype);
 
 }  // namespace kvscope

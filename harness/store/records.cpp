@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runner/base/sha256.h"
+#include "runner/policies/spec.h"
 
 namespace kvscope {
 namespace {
@@ -29,7 +30,11 @@ std::string first_nonfinite(const SampleOutcome& outcome) {
 
 }  // namespace
 
-std::string PolicyRecord::key() const { return sha256_hex(std::string_view(canonical)); }
+std::string PolicyRecord::key() const {
+  const auto build = params.find(kPluginSha256);
+  if (build == params.end()) return sha256_hex(std::string_view(canonical));
+  return sha256_hex(std::string_view(canonical + '\n' + build->second));
+}
 
 std::array<NamedProbe, 4> named_probes(const ProbeSummary& summary) {
   return {{{"rebound_mass", summary.rebound_mass},

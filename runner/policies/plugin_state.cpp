@@ -97,6 +97,7 @@ PluginState::PluginState(std::shared_ptr<const PluginLibrary> library, const Plu
       kv_head_(other.kv_head_),
       budget_tokens_(other.budget_tokens_),
       protect_last_(other.protect_last_),
+      n_slots_(other.n_slots_),
       error_(other.error_) {
   if (error_.empty())
     state_ = state_from("clone", [&] { return library_->policy().clone(other.state_); });
@@ -149,6 +150,7 @@ void* PluginState::state_from(const char* function, const Call& call) const {
 }
 
 void PluginState::observe(const VisibleRow& row) {
+  n_slots_ = static_cast<int>(row.positions.size());
   if (!error_.empty()) return;
   const Contents contents(*library_, row.reader, row.positions.size());
   kvscope_row view{};
@@ -220,11 +222,13 @@ bool PluginState::check(std::vector<std::int32_t>& keep,
 }
 
 void PluginState::compact(std::span<const std::int32_t> old_slot_of) {
-  if (!error_.empty()) return;
-  code_of("compact", [&] {
-    return library_->policy().compact(state_, old_slot_of.data(),
-                                      static_cast<std::int32_t>(old_slot_of.size()));
-  });
+  const auto n = static_cast<int>(old_slot_of.size());
+  // Every selection ends here, also one that moved nothing.
+  const bool nothing_left =
+      n == n_slots_ && std::equal(old_slot_of.begin(), old_slot_of.end(), first_slots(n).begin());
+  n_slots_ = n;
+  if (nothing_left || !error_.empty()) return;
+  code_of("compact", [&] { return library_->policy().compact(state_, old_slot_of.data(), n); });
 }
 
 }  // namespace kvscope

@@ -22,6 +22,9 @@ class PluginState final : public PolicyState {
   void observe(const VisibleRow& row) override;
   std::vector<std::int32_t> select(const Slots& slots) const override;
   void compact(std::span<const std::int32_t> old_slot_of) override;
+  std::int64_t state_bytes() const override {
+    return std::int64_t{library_->policy().slot_state_bytes} * n_slots_;
+  }
   std::string error() const override { return error_; }
 
  private:
@@ -43,6 +46,7 @@ class PluginState final : public PolicyState {
   int budget_tokens_;
   bool protect_last_;
   void* state_ = nullptr;
+  int n_slots_ = 0;  // that the plug-in has been shown
   // select() finds faults too, and a unit is never used by two threads at once.
   mutable std::string error_;
 };

@@ -51,6 +51,18 @@ TEST_F(Refusals, PoliciesSuggestTheNearest) {
   expect_refused("sweep --budgets 0.2 --tasks nedle --db a.db", 64, "needle");
 }
 
+TEST_F(Refusals, PluginsThatCannotBeLoaded) {
+  write("a.txt", "some text");
+  for (const char* command :
+       {"score --text a.txt --policy h2o --budget 0.2", "generate --prompt hi --policy h2o",
+        "sweep --policies h2o --db a.db", "run --policy h2o --budget 0.2 --db a.db", "bench sweep",
+        "bench score", "list policies"}) {
+    expect_refused(std::string(command) + " --policy-plugin none.so", 64, "none.so: no such file");
+    expect_refused(std::string(command) + " --policy-plugin a.txt", 64, "cannot be loaded");
+  }
+  expect_refused("list policies --policy-plugin " KVSCOPE_PLUGIN_DIR "/clash.so", 64, "built-in");
+}
+
 TEST_F(Refusals, ProbeLevelsThatThisBuildDoesNotHave) {
   expect_refused("score --text a.txt --policy full --probe basic", 64, "off and all");
   expect_refused("score --text a.txt --policy full --probe full", 64, "off and all");
