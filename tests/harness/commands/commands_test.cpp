@@ -46,6 +46,25 @@ TEST_F(Commands, ListsWhatThereIs) {
   EXPECT_NE(kvscope("list policies").out.find("snapkv"), std::string::npos);
 }
 
+TEST_F(Commands, PluginsAreListedAndRun) {
+  write_model();
+  write("ids.json", "[5,6,7,8,9,10,11,12,13,14,15,16]");
+  const std::string plugin = " --policy-plugin " KVSCOPE_PLUGIN_DIR "/attention_average.so";
+  const auto policies = json::parse(kvscope("list policies --json" + plugin).out);
+  EXPECT_EQ(policies.back()["name"], "attention_average");
+  EXPECT_EQ(policies.back()["plugin_sha256"].get<std::string>().size(), 64U);
+  EXPECT_NE(kvscope("list policies" + plugin).out.find("recent=auto (half of B)"),
+            std::string::npos);
+  const std::string score = "score --ids ids.json --model tiny.gguf --budget-tokens 4 --json ";
+  const Finished run = kvscope(score + "--policy attention_average:decay=0.5" + plugin);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out)["policy"], "attention_average:decay=0.5");
+  expect_refused(score + "--policy attention_average", 64, "unknown policy");
+  expect_refused(score + "--policy misbehaving:fault=duplicate --policy-plugin " KVSCOPE_PLUGIN_DIR
+                         "/misbehaving.so",
+                 70, "select kept slot");
+}
+
 TEST_F(Commands, TokenizeRecognisesSpecialTokens) {
   write_model();
   // Bytes are 3 + b; "he" is the third merge.
