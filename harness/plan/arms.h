@@ -36,9 +36,8 @@ struct ArmTexts {  // as on the command line; exactly one of the two budgets is 
 // `full` first, then every policy at every budget, in the order written; with both visibilities all
 // of these that see the question, then all that do not. `full` stands in each group: its answers
 // are the same bits, but not its prompt's length, prefill bytes and times, and an arm is only ever
-// paired within its group. Throws UsageError: unknown policy, parameter or visibility, bad
-// plug-in, bad or
-// repeated budget, both or no kinds of budget (none is needed if only `full` is listed).
+// paired within its group. Throws UsageError: unknown policy, parameter or visibility, bad plug-in,
+// bad or repeated budget, both or no kinds of budget (none is needed if only `full` is listed).
 std::vector<ArmPlan> expand_arms(const ArmTexts& texts);
 
 // The arm's row; the key covers the model's key, policy (of a plug-in: its file's
