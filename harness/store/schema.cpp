@@ -35,8 +35,8 @@ CREATE TABLE sample(
 
 CREATE TABLE policy(
   policy_id INTEGER PRIMARY KEY,
-  policy_key TEXT NOT NULL UNIQUE,             -- sha-256 over the canonical text
-  canonical TEXT NOT NULL UNIQUE,              -- 'snapkv:window=16', the label
+  policy_key TEXT NOT NULL UNIQUE,             -- sha-256 over the canonical text and a plug-in's build
+  canonical TEXT NOT NULL,                     -- 'snapkv:window=16', the label; of two builds the same
   name TEXT NOT NULL,                          -- 'snapkv'
   params TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(params))
 ) STRICT;
