@@ -65,7 +65,8 @@ Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* 
   if (policy.read_rule()) {
     sequence.read_pages.assign(n, QuestPages(c.head_dim, policy.read_rule()->page_tokens));
   }
-  if (runs_as_host(policy.scan_rule()) || runs_as_host(policy.streaming_rule()))
+  if (runs_as_host(policy.scan_rule()) ||
+      (policy.prefill() == PrefillMode::kStreaming && runs_as_host(policy.streaming_rule())))
     sequence.host.resize(n);
   return sequence;
 }
