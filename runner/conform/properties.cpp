@@ -14,6 +14,10 @@ namespace {
 bool always(const Subject&) { return true; }
 bool evicts(const Subject& subject) { return subject.traits.evicts; }
 
+bool shares_budget(const Subject& subject) {
+  return subject.traits.needs_layers || subject.traits.ragged;
+}
+
 bool is_paged(const Policy& policy) { return granularity_of(policy).page_tokens > 1; }
 
 // ---- item 1 ----
@@ -78,9 +82,10 @@ std::string check_unit(const Replay& replay, const Policy& policy, const Situati
   if (!std::includes(visible.begin(), visible.end(), kept.begin(), kept.end()))
     return where + " of " + text_of(visible);
   const bool grows = !s.subject.traits.evicts || (!cut && !policy.scan_rule().has_value());
-  Bounds bounds = bounds_of(policy, replay.budget(h, layer), n_visible, cut);
+  // The budget that was asked for, not what the policy says of itself, unless it is shared out.
+  const int budget = shares_budget(s.subject) ? replay.budget(h, layer) : s.c.budget_tokens;
+  Bounds bounds = bounds_of(policy, budget, n_visible, cut);
   if (grows) bounds = {n_visible, n_visible};
-  // A head may have been cut to less than what is its own before the prompt's end.
   if (n > bounds.most) return where + ", more than " + std::to_string(bounds.most);
   if (n < bounds.least) return where + ", fewer than " + std::to_string(bounds.least);
   if (s.subject.traits.protects_last && kept.back() != newest) return where + " without the newest";
@@ -122,10 +127,6 @@ std::string within_budget(const Situation& s) {
 }
 
 // ---- items 7 … 9: what shared budgets come to ----
-
-bool shares_budget(const Subject& subject) {
-  return subject.traits.needs_layers || subject.traits.ragged;
-}
 
 std::string shared_totals(const Situation& s) {
   if (s.in_stream) return {};
