@@ -6,6 +6,7 @@
 #include "harness/commands/bench.h"
 #include "harness/commands/common.h"
 #include "harness/commands/compare.h"
+#include "harness/commands/conform.h"
 #include "harness/commands/doctor.h"
 #include "harness/commands/generate.h"
 #include "harness/commands/list.h"
@@ -43,5 +44,6 @@ int main(int argc, char** argv) {
   kvscope::add_stats_command(app, context);
   kvscope::add_bench_command(app, context);
   kvscope::add_doctor_command(app, context);
+  kvscope::add_conform_command(app, context);
   return kvscope::run_program(app, context, argc, argv);
 }

@@ -62,9 +62,10 @@ class Cake final : public FittedPolicy {
   }
   std::vector<PromptScores> prompt_scores(const PromptLayer& layer) const override {
     std::vector<PromptScores> units(layer.n_kv_heads);
-    std::vector<CakeWindow> windows = cake_windows(layer, window_);
+    std::vector<CakeWindow> windows;  // a prompt of one token has no prefix to score
+    if (window_ > 0) windows = cake_windows(layer, window_);
     for (int h = 0; h < layer.n_kv_heads; ++h) {
-      units[h].scores = windows[h].indicator(options_);
+      if (window_ > 0) units[h].scores = windows[h].indicator(options_);
       units[h].scores.resize(layer.prompt_tokens);
       units[h].state = make_score({});
     }

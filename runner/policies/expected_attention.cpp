@@ -50,19 +50,27 @@ class ChunkQueries final : public ScoreState {
                     queries.data() + (h * n_rows + r) * d);
       }
     }
-    std::vector<float> keys(n * d);
-    std::vector<float> values(n * d);
+    // Sinks are protected, and no part of the softmax.
+    std::vector<int> others;
     std::int32_t newest = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      slots.reader->read_key(0, static_cast<int>(i), std::span(keys).subspan(i * d, d));
-      slots.reader->read_value(0, static_cast<int>(i), std::span(values).subspan(i * d, d));
+      if (slots.positions[i] >= options_.n_sink) others.push_back(static_cast<int>(i));
       newest = std::max(newest, slots.positions[i]);
     }
+    if (others.empty()) return scores;
+    std::vector<float> keys(others.size() * d);
+    std::vector<float> values(others.size() * d);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      slots.reader->read_key(0, others[i], std::span(keys).subspan(i * d, d));
+      slots.reader->read_value(0, others[i], std::span(values).subspan(i * d, d));
+    }
     ExpectedAttentionOptions options = options_;
-    options.n_sink = 0;  // they are protected; the statistics left their queries out
+    options.n_sink = 0;  // the statistics left their queries out already
     const auto rotation = mean_rotation(inverse_frequency_, newest + 1, options.horizon);
-    return expected_attention_scores(options, rotation, queries, static_cast<int>(n_heads_),
-                                     keys, values, static_cast<int>(d));
+    const auto expected = expected_attention_scores(
+        options, rotation, queries, static_cast<int>(n_heads_), keys, values, static_cast<int>(d));
+    for (std::size_t i = 0; i < others.size(); ++i) scores[others[i]] = expected[i];
+    return scores;
   }
   void compact(std::span<const std::int32_t>) override {}
   void selected() override { rows_.clear(); }
@@ -99,8 +107,9 @@ class ExpectedAttention final : public FittedPolicy {
         mean_rotation(layer.inverse_frequency, layer.prompt_tokens, options_.horizon);
     for (std::size_t h = 0; h < units.size(); ++h) {
       units[h].scores = expected_attention_scores(
-          options_, rotation, layer.queries.subspan(h * group * head, group * head), static_cast<int>(group),
-          layer.keys.subspan(h * head, head), layer.values.subspan(h * head, head), layer.head_dim);
+          options_, rotation, layer.queries.subspan(h * group * head, group * head),
+          static_cast<int>(group), layer.keys.subspan(h * head, head),
+          layer.values.subspan(h * head, head), layer.head_dim);
     }
     return units;
   }

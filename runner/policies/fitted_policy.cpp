@@ -65,10 +65,10 @@ FittedPolicy::FittedPolicy(const PolicySpec& spec, const Fitting& fitting)
       own_(fitting.rule),
       rule_(rule_after_prompt(spec, fitting)) {
   if (fitting.page) composition_.page = fitting.page;
-  // Whole pages leave through host code alone.
+  // Whole pages leave through host code alone, under the score's own rule.
   if (composition_.page) {
     for (auto* rule : {&own_, &rule_}) {
-      if (!*rule) continue;
+      if (!*rule || (rule == &rule_ && decode_ != DecodeMode::kSelf)) continue;
       (*rule)->host_slot_bytes = slot_state_bytes(**rule) + static_cast<int>(sizeof(std::int32_t));
       (*rule)->statistic = ScanRule::Statistic::kHost;
     }
@@ -90,7 +90,8 @@ PromptNeed FittedPolicy::prompt_need() const {
 }
 
 int FittedPolicy::protected_window() const {
-  return std::max(fitting_.protection.recent, fitting_.protection.last ? 1 : 0);
+  const int window = std::max(fitting_.protection.recent, fitting_.protection.last ? 1 : 0);
+  return std::min(window, fitting_.prompt_tokens);  // recent may follow a larger budget
 }
 
 std::vector<int> FittedPolicy::layer_budgets(int n_layers) const {

@@ -102,6 +102,8 @@ class RulePolicy final : public FittedPolicy {
   std::unique_ptr<ScoreState> make_score(UnitPlace place) const override;
 
  private:
+  std::vector<PromptScores> scores_of_units(const PromptLayer& layer) const;
+
   ScanRule rule_;
   int replay_rows_;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/policies/page_scores.h"
+#include "runner/policies/protect.h"
 
 namespace kvscope {
 
@@ -26,18 +27,21 @@ class PageMembers {
   void append(int page_tokens);  // the newest slot joins the newest page, or opens one
   void compact(std::span<const std::int32_t> old_slot_of);
   int n_slots() const { return static_cast<int>(page_of_.size()); }
-  // Pages leave only when the newest has just become full.
-  bool newest_is_full(int page_tokens) const { return newest_tokens_ == page_tokens; }
 
-  // Slots that stay, ascending: the lowest pages leave while more than budget_tokens slots stay.
-  std::vector<std::int32_t> select(const PageWrap& wrap, std::span<const float> scores,
+  // Slots that stay, ascending. Where a page has become full since the last compact(), the lowest
+  // pages leave while more than budget_tokens slots stay.
+  std::vector<std::int32_t> select(const PageWrap& wrap, const Protection& protection,
+                                   std::span<const float> scores,
                                    std::span<const std::int32_t> positions,
                                    int budget_tokens) const;
 
  private:
+  bool became_full(int page_tokens) const;
+
   std::vector<std::int32_t> page_of_;  // [n_slots] ascending page numbers by age
   std::int32_t newest_page_ = -1;
   int newest_tokens_ = 0;
+  int new_tokens_ = 0;  // since the last compact()
 };
 
 }  // namespace kvscope

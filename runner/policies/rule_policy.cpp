@@ -3,7 +3,7 @@
 #include <cassert>
 #include <numeric>
 
-#include "runner/policies/fitted_policy.h"
+#include "runner/policies/host_policy.h"
 #include "runner/policies/key_scores.h"
 #include "runner/policies/rule_state.h"
 
@@ -17,8 +17,8 @@ using Scope = ScanRule::Scope;
 // A rule's scores for what needs them apart from its selection (whole pages).
 class RuleScore final : public ScoreState {
  public:
-  RuleScore(const ScanRule& rule, UnitPlace place)
-      : rule_(rule), place_(place), state_(rule, place, {}) {}
+  RuleScore(const ScanRule& rule, UnitPlace place, const KeptHead& start = {})
+      : rule_(rule), place_(place), state_(rule, place, start) {}
 
   std::unique_ptr<ScoreState> clone() const override { return std::make_unique<RuleScore>(*this); }
   void observe(const VisibleRow& row) override { state_.observe(row); }
@@ -88,6 +88,21 @@ std::unique_ptr<ScoreState> RulePolicy::make_score(UnitPlace place) const {
 }
 
 std::vector<PromptScores> RulePolicy::prompt_scores(const PromptLayer& layer) const {
+  std::vector<PromptScores> units = scores_of_units(layer);
+  if (!composition().page) return units;
+  // Whole pages leave by a host score, which goes on from what the prompt's rows left.
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    KeptHead start;
+    start.positions = positions_up_to(layer.prompt_tokens);
+    start.statistic = units[u].statistic;
+    start.count = units[u].count;
+    units[u].state = std::make_unique<RuleScore>(
+        rule_, UnitPlace{layer.layer, static_cast<int>(u), layer.n_layers}, start);
+  }
+  return units;
+}
+
+std::vector<PromptScores> RulePolicy::scores_of_units(const PromptLayer& layer) const {
   const std::size_t n = layer.prompt_tokens;
   const int n_units = rule_.scope == Scope::kLayer ? 1 : layer.n_kv_heads;
   const int heads_per_unit = layer.n_heads / n_units;

@@ -33,8 +33,8 @@ void ScoredState::observe(const VisibleRow& row) {
 std::vector<std::int32_t> ScoredState::select(const Slots& slots) const {
   const auto n = static_cast<int>(slots.positions.size());
   if (selection_.page)
-    return pages_.select(*selection_.page, score_->scores(slots), slots.positions,
-                         selection_.budget_tokens);
+    return pages_.select(*selection_.page, selection_.protection, score_->scores(slots),
+                         slots.positions, selection_.budget_tokens);
   int budget = selection_.budget_tokens;
   if (n <= budget) {
     std::vector<std::int32_t> all(slots.positions.size());

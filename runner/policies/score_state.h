@@ -53,6 +53,7 @@ class ScoredState final : public PolicyState {
            static_cast<std::int64_t>(sizeof(std::int32_t)) * pages_.n_slots();
   }
   std::string error() const override { return score_->error(); }
+  const ScoreState& score() const { return *score_; }
 
  private:
   std::unique_ptr<ScoreState> score_;

@@ -36,12 +36,12 @@ Rows random_rows(Random& random, int n_tokens) {
 // Rows whose normalised weights are the mean over the query heads of one KV head.
 Rows group_mean(const RandomCase& c, int kv_head) {
   Rows rows;
-  for (int t = 0; t < c.table.n_tokens; ++t) {
+  for (int t = 0; t < c.table().n_tokens; ++t) {
     std::vector<double> mean(std::size_t(t) + 1, 0.0);
     for (int head = kv_head * c.group; head < (kv_head + 1) * c.group; ++head) {
       double sum = 0;
-      for (int i = 0; i <= t; ++i) sum += c.table.at(head, t, i);
-      for (int i = 0; i <= t; ++i) mean[std::size_t(i)] += c.table.at(head, t, i) / sum / c.group;
+      for (int i = 0; i <= t; ++i) sum += c.table().at(head, t, i);
+      for (int i = 0; i <= t; ++i) mean[std::size_t(i)] += c.table().at(head, t, i) / sum / c.group;
     }
     rows.push_back(mean);
   }
@@ -193,7 +193,7 @@ TEST(Oracles, item_10_no_registered_policy_beats_them) {
       const RandomCase c = random_case(seed);
       const auto policy = fitted(text, c.budget_tokens, c.prompt_tokens);
       if (!can_be_replayed(*policy)) continue;
-      Replay replay(policy, c.table, c.n_kv_heads);
+      Replay replay(policy, c.layers);
       ++checked;
       std::vector<std::vector<Positions>> visible(std::size_t(c.n_kv_heads));
       replay.prompt(c.prompt_tokens);
@@ -204,7 +204,7 @@ TEST(Oracles, item_10_no_registered_policy_beats_them) {
       for (int h = 0; h < c.n_kv_heads; ++h) {
         budget_tokens.push_back(std::max(c.budget_tokens, int(replay.kept(h).size())));
       }
-      for (int t = c.prompt_tokens; t < c.table.n_tokens; ++t) {
+      for (int t = c.prompt_tokens; t < c.table().n_tokens; ++t) {
         for (int h = 0; h < c.n_kv_heads; ++h) {
           if (std::ssize(replay.kept(h)) > budget_tokens[h]) grows[h] = true;
           visible[h].push_back(replay.kept(h));

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/runner/policies/replay.h"
+#include "tests/runner/policies/random_cases.h"
 
 namespace kvscope::testing {
 namespace {

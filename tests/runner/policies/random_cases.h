@@ -1,44 +1,34 @@
-// Seeded random attention and the variants of every registered policy, for property tests.
+// The synthetic requests of runner/conform under the names that tests use.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "tests/runner/policies/replay.h"
+#include "runner/conform/random_cases.h"
+#include "runner/conform/replay.h"
+#include "runner/conform/subject.h"
 
 namespace kvscope::testing {
 
-// SplitMix64 stream: the same numbers everywhere.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next();
-  int between(int low, int high);  // inclusive
-  double uniform();                // [0, 1)
+using conform::AttentionTable;
+using conform::column_weights;
+using conform::fitted;
+using conform::Positions;
+using conform::probabilities;
+using conform::Random;
+using conform::RandomCase;
+using conform::Replay;
+using conform::SyntheticLayer;
 
- private:
-  std::uint64_t state_;
-};
+// The three shapes in turn.
+inline RandomCase random_case(int seed) {
+  return conform::random_case(conform::kShapes[seed % 3], static_cast<std::uint64_t>(seed));
+}
 
-struct RandomCase {
-  int n_kv_heads = 1;
-  int group = 1;  // query heads a KV head
-  int prompt_tokens = 1;
-  int budget_tokens = 1;
-  AttentionTable table;
-};
-
-// Up to 3 × 3 heads and 20 tokens; a third of the tables hold small integers, so that exact ties
-// occur.
-RandomCase random_case(std::uint64_t seed);
-
-// Texts of one policy or all in the registry: the defaults, and each other choice of each
-// enumerated parameter; common parameters too. New policies are included without a change here.
-std::vector<std::string> variants_of(const PolicyInfo& info);
-std::vector<std::string> all_variants();
-
-// Of those, what parse_policy says about its in-stream rule.
-bool acts_in_stream(const std::string& text);
+inline std::vector<std::string> all_variants() {
+  std::vector<std::string> texts;
+  for (const PolicyInfo& info : policies()) {
+    const auto variants = conform::variants_of(info);
+    texts.insert(texts.end(), variants.begin(), variants.end());
+  }
+  return texts;
+}
 
 }  // namespace kvscope::testing

@@ -109,13 +109,13 @@ TEST(SnapKvPooling, item_6_averages_commute_with_the_group_mean) {
   double worst = 0.0;
   for (int seed = 0; seed < 1000; ++seed) {
     const RandomCase c = random_case(seed);
-    const int n = c.table.n_tokens;
-    const auto weights =
-        column_weights(c.table, {.rows = PromptNeed::Rows::kLast, .last_rows = 1, .mean = true}, n);
+    const int n = c.table().n_tokens;
+    const auto weights = column_weights(
+        c.table(), {.rows = PromptNeed::Rows::kLast, .last_rows = 1, .mean = true}, n);
     SnapKvOptions options{.window = 1, .kernel = 3};
-    const auto agg_pool = snapkv_scores(options, weights, c.table.n_heads, n);
+    const auto agg_pool = snapkv_scores(options, weights, c.table().n_heads, n);
     options.pool_first = true;
-    const auto pool_agg = snapkv_scores(options, weights, c.table.n_heads, n);
+    const auto pool_agg = snapkv_scores(options, weights, c.table().n_heads, n);
     for (std::size_t i = 0; i < agg_pool.size(); ++i) {
       worst = std::max(worst, std::abs(static_cast<double>(agg_pool[i]) - pool_agg[i]));
     }

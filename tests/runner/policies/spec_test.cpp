@@ -112,7 +112,7 @@ TEST(ParsePolicy, every_bad_text_has_its_message) {
       {"snap_kv", "did you mean \"snapkv\"?"},
       {"window", "unknown policy \"window\""},
       {"zzzzzzzz", "policy \"zzzzzzzz\": unknown policy \"zzzzzzzz\" (known: full, "},
-      {"pyramid", "\"pyramid\" is no policy of its own but a part that follows one after \"+\""},
+      {"page", "\"page\" is no policy of its own but a part that follows one after \"+\""},
       {"h2o:recnt=4", "h2o has no parameter \"recnt\"; did you mean \"recent\"? (known: norm, "},
       {"h2o:heavy=4", "h2o has no parameter \"heavy\""},
       {"tova:window=4", "tova has no parameter \"window\""},
@@ -135,14 +135,11 @@ TEST(ParsePolicy, every_bad_text_has_its_message) {
       {"snapkv:decode=self",
        "snapkv acts at the prompt's end only and has no rule for decoding; "
        "use decode=grow, window, tova or h2o"},
-      {"snapkv:prefill=streaming",
+      {"cake:prefill=streaming",
        "nothing to do during a streaming prefill; use "
        "prefill=monolithic or two_pass"},
       {"random:seed=-1", "seed=-1 is not allowed"},
       {"random:seed=18446744073709551616", "is not allowed"},
-      {"random:mode=uniform_victim",
-       "mode=uniform_victim is not available in this build; use "
-       "mode=reservoir"},
       {"tova:scope=heads", "scope takes layer|head; did you mean \"head\"?"},
       {"h2o:protect_last=no", "protect_last=no is not allowed; protect_last takes true|false"},
       {"h2o:prefill=in_stream", "prefill takes monolithic|streaming|two_pass"},
@@ -150,7 +147,21 @@ TEST(ParsePolicy, every_bad_text_has_its_message) {
       {"h2o:chunk=4", "chunk has no effect without prefill=streaming; write both or neither"},
       {"h2o:prefill=streaming:chunk=0", "chunk=0 is not allowed; chunk takes 1…"},
       {"full:decode=window", "full never evicts, so decode=window means nothing; leave it out"},
-      {"h2o+kivi:bits=2", "this build has no part \"kivi\"; leave \"+kivi:bits=2\" out"},
+      {"h2o:every=0", "every=0 is not allowed; every takes 1…"},
+      {"snapkv:every=2", "every=2 means nothing with decode=grow, which never selects again"},
+      {"h2o+kivi:bits=2",
+       "kivi's key groups span tokens, so no token can leave after it was quantised; use "
+       "decode=grow with prefill=monolithic, or kv_int8"},
+      {"full+kivi:residual=33", "kivi's residual must be a multiple of its group"},
+      {"full+page", "full never evicts, so there is no budget to share out and no page to drop"},
+      {"quest+adakv", "quest never evicts, so there is no budget to share out"},
+      {"snapkv+page", "pages leave under the score's own rule; use decode=self or leave +page out"},
+      {"paged_eviction+page", "paged_eviction has pages of its own (block=…); leave +page out"},
+      {"tova+adakv", "tova keeps one set for all heads of a layer"},
+      {"h2o:prefill=streaming+adakv", "budgets by scores of a whole prompt"},
+      {"snapkv+pyramid+cake", "\"cake\" and \"pyramid\" decide the same thing; give one of them"},
+      {"snapkv+pyramid+pyramid", "part \"pyramid\" is given twice; give it once"},
+      {"h2o+page:sise=4", "page has no parameter \"sise\"; did you mean \"size\"?"},
       {"snapkv+pyramd", "unknown part \"pyramd\" after \"+\"; did you mean \"pyramid\"?"},
       {"snapkv+", "unknown part \"\" after \"+\""},
   };
@@ -163,11 +174,28 @@ TEST(ParsePolicy, every_bad_text_has_its_message) {
 }
 
 TEST(ParsePolicy, knows_every_part_of_the_grammar) {
-  for (const char* part :
-       {"pyramid", "adakv", "cake", "kivi", "kv_int8", "kv_fp8", "minference", "page"}) {
-    EXPECT_THAT(usage_error([&] { parse_policy("h2o+" + std::string(part)); }),
-                HasSubstr("this build has no part \"" + std::string(part) + "\""));
+  for (const char* part : {"pyramid", "adakv", "cake", "kivi", "kv_int8", "kv_fp8", "minference"}) {
+    EXPECT_EQ(canonical("snapkv+" + std::string(part)), "snapkv+" + std::string(part));
   }
+  EXPECT_EQ(canonical("h2o+page:size=8"), "h2o+page:size=8");
+  EXPECT_EQ(canonical("snapkv+kv_int8+adakv+pyramid"), "snapkv+pyramid+adakv+kv_int8");
+  EXPECT_EQ(parse_policy("cake").implied_part, "cake");
+  EXPECT_EQ(parse_policy("cake+pyramid").implied_part, "");
+}
+
+TEST(ParsePolicy, a_part_can_stand_for_its_score) {
+  EXPECT_EQ(canonical("adakv"), "snapkv+adakv");
+  EXPECT_EQ(canonical("pyramid"), "snapkv+pyramid");
+  EXPECT_EQ(canonical("pyramidkv"), "snapkv+pyramid");
+  EXPECT_EQ(canonical("adakv:alpha=0.5:window=16"), "snapkv:window=16+adakv:alpha=0.5");
+}
+
+TEST(ParsePolicy, acts_in_stream_where_nothing_needs_a_whole_prompt) {
+  for (const char* text : {"h2o", "lru", "knorm", "paged_eviction", "h2o+page", "h2o+pyramid"})
+    EXPECT_TRUE(parse_policy(text).acts_in_stream()) << text;
+  for (const char* text :
+       {"cake", "snapkv", "h2o+adakv", "h2o+cake", "h2o:decode=window", "full+minference"})
+    EXPECT_FALSE(parse_policy(text).acts_in_stream()) << text;
 }
 
 TEST(ParsePolicyList, splits_at_commas_and_refuses_duplicates) {
@@ -180,8 +208,8 @@ TEST(ParsePolicyList, splits_at_commas_and_refuses_duplicates) {
   EXPECT_THAT(usage_error([] { parse_policy_list("h2o,,tova"); }), HasSubstr("name is missing"));
 }
 
-TEST(Registry, has_seven_policies_each_with_all_that_a_reader_needs) {
-  ASSERT_EQ(policies().size(), 7U);
+TEST(Registry, has_fifteen_policies_each_with_all_that_a_reader_needs) {
+  ASSERT_EQ(policies().size(), 15U);
   for (const PolicyInfo& info : policies()) {
     EXPECT_EQ(find_policy(info.name), &info);
     EXPECT_FALSE(info.summary.empty());
@@ -192,7 +220,7 @@ TEST(Registry, has_seven_policies_each_with_all_that_a_reader_needs) {
       for (const ParamInfo& common : common_params()) EXPECT_NE(param.name, common.name);
     }
   }
-  EXPECT_EQ(find_policy("lru"), nullptr);
+  EXPECT_EQ(find_policy("pyramid"), nullptr);  // a part
 }
 
 TEST(Nearest, distance_counts_edits_and_far_words_suggest_nothing) {
