@@ -52,10 +52,6 @@ std::string work_key(const ArmPlan& arm) {
     key += '+' + part.name;
     for (const auto& [name, value] : part.params) key += ':' + name + '=' + value;
   }
-  for (const PartSpec& part : arm.policy.parts) {
-    key += '+' + part.name;
-    for (const auto& [name, value] : part.params) key += ':' + name + '=' + value;
-  }
   return key;
 }
 
