@@ -1,5 +1,6 @@
 #include "harness/plan/json_path.h"
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <vector>
