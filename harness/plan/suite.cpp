@@ -32,11 +32,12 @@ std::string written_params(const JsonAt& params) {
 }
 
 std::string part_text(const JsonAt& part) {
-  if (part.value.is_string()) return "+" + part.plain();
+  if (part.value.is_string()) return std::string("+").append(part.plain());
   part.require_keys({"name", "params"});
   if (!part.has("name")) part.refuse("a part needs a \"name\"");
   const std::string name = part.member("name").plain();
-  return "+" + name + (part.has("params") ? written_params(part.member("params")) : "");
+  return std::string("+").append(name).append(
+      part.has("params") ? written_params(part.member("params")) : "");
 }
 
 std::string policy_text_at(const JsonAt& policy) {

@@ -1,6 +1,7 @@
 #include "harness/tasks/identity_check.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "runner/base/sha256.h"
 #include "runner/policies/parts.h"
@@ -16,10 +17,15 @@ struct Slack {
   double below = 1e-9;  // division
 };
 
-// Of fitted parameters; 0 where the policy has none of that name.
+// Of fitted parameters; 0 where the policy has no number of that name.
 int fitted(const Policy& policy, const std::string& name) {
   const auto found = policy.fitted_params().find(name);
-  return found == policy.fitted_params().end() ? 0 : std::stoi(found->second);
+  int value = 0;
+  if (found != policy.fitted_params().end()) {
+    const std::string& text = found->second;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+  }
+  return value;
 }
 
 Slack slack_of(const KeptSetsRequest& request) {

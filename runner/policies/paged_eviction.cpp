@@ -63,6 +63,7 @@ class NormRatios final : public ScoreState {
 class PagedEviction final : public FittedPolicy {
  public:
   PagedEviction(const PolicySpec& spec, const Fitting& fitting) : FittedPolicy(spec, fitting) {
+    record("block", fitting.page->page_tokens);
     record("sink_blocks", fitting.page->sink_pages);
   }
 

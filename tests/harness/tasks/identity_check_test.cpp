@@ -160,7 +160,9 @@ TEST(IdentityCheck, NoPolicyOfThisProgramIsFlagged) {
     EXPECT_EQ(kept.finding, std::nullopt)
         << texts[i] << ": " << name_of(kept.finding.value_or(kOtherRatio)) << ' '
         << kept.kept_tokens << ' ' << kept.final_tokens;
-    if (judged(spec)) EXPECT_LT(kept.kept_tokens, kPrompt) << texts[i];
+    if (judged(spec)) {
+      EXPECT_LT(kept.kept_tokens, kPrompt) << texts[i];
+    }
   }
 
   ScoreRequest score;
@@ -223,7 +225,7 @@ TEST_F(SweepTest, NotesStandUnderTheTableAndInJson) {
   EXPECT_THAT(json, Not(HasSubstr("evicted_nothing")));
   o.json = false;
   const std::string text = run(o);
-  EXPECT_THAT(text, HasSubstr("! streaming_llm:positions=absolute:sinks=0@32tok kept the same "
+  EXPECT_THAT(text, HasSubstr("! streaming_llm:sinks=0:positions=absolute@32tok kept the same "
                               "tokens as sliding_window@32tok in 2 of 2 samples of needle\n"))
       << text;
   EXPECT_THAT(text, HasSubstr("! tova@5000tok evicted nothing, because its budget held all tokens, "
