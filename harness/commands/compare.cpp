@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "harness/report/identity_notes.h"
 #include "harness/report/json.h"
 #include "harness/report/paired_json.h"
 #include "harness/report/table.h"
@@ -55,7 +56,8 @@ std::string verdict_of(const Comparison& comparison) {
   return (interval.low > 0) == (comparison.values.better == "higher") ? "better" : "worse";
 }
 
-void print_table(const ArmRow& a, const ArmRow& b, std::span<const Comparison> comparisons) {
+void print_table(const ArmRow& a, const ArmRow& b, std::span<const Comparison> comparisons,
+                 std::span<const IdentityNote> notes) {
   std::cout << "A: " << a.label << " (arm " << a.arm_id << ")\nB: " << b.label << " (arm "
             << b.arm_id
             << ")\nDifferences are B - A on the same samples; clusters are documents.\n\n";
@@ -81,7 +83,7 @@ void print_table(const ArmRow& a, const ArmRow& b, std::span<const Comparison> c
                    paired.mean_difference ? format_significant(*paired.mean_difference, 4) : "-",
                    interval, p, verdict_of(comparison)});
   }
-  std::cout << table.text();
+  std::cout << table.text() << notes_text(notes);
 }
 
 Json arm_json(const ArmRow& arm) {
@@ -95,7 +97,8 @@ Json arm_json(const ArmRow& arm) {
           {"sweep_uuid", arm.sweep_uuid}};
 }
 
-void print_json(const ArmRow& a, const ArmRow& b, std::span<const Comparison> comparisons) {
+void print_json(const ArmRow& a, const ArmRow& b, std::span<const Comparison> comparisons,
+                std::span<const IdentityNote> notes) {
   Json rows = Json::array();
   for (const Comparison& comparison : comparisons) {
     const PairedValues& values = comparison.values;
@@ -111,7 +114,9 @@ void print_json(const ArmRow& a, const ArmRow& b, std::span<const Comparison> co
     row.update(paired_summary_json(comparison.summary));
     rows.push_back(std::move(row));
   }
-  print_json_line(std::cout, {{"a", arm_json(a)}, {"b", arm_json(b)}, {"metrics", rows}});
+  print_json_line(
+      std::cout,
+      {{"a", arm_json(a)}, {"b", arm_json(b)}, {"metrics", rows}, {"notes", notes_json(notes)}});
 }
 
 ExitCode run_compare(const CompareOptions& options) {
@@ -143,10 +148,11 @@ ExitCode run_compare(const CompareOptions& options) {
     throw DataError(options.database + ": " + a.label + " and " + b.label +
                     " share no finished sample with such a metric");
   }
+  const auto notes = identity_notes(store, std::vector<ArmRow>{a, b});
   if (options.json) {
-    print_json(a, b, comparisons);
+    print_json(a, b, comparisons, notes);
   } else {
-    print_table(a, b, comparisons);
+    print_table(a, b, comparisons, notes);
   }
   return ExitCode::kOk;
 }

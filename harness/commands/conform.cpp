@@ -8,6 +8,7 @@
 #include "harness/report/table.h"
 #include "runner/base/error.h"
 #include "runner/conform/mutants.h"
+#include "runner/policies/catalog.h"
 
 namespace kvscope {
 namespace {
@@ -20,6 +21,7 @@ struct ConformOptions {
   int cases = 100;
   bool json = false;
   bool list_mutants = false;
+  std::vector<std::string> plugins;
 };
 
 // One policy, and the defects that were planted in it.
@@ -47,7 +49,7 @@ bool is_sound(const Checked& checked) {
 Checked check_one(const PolicySpec& spec, const ConformOptions& options) {
   Checked checked{conform::check(spec, {options.cases}), {}};
   // Defects are planted in a policy, not in one choice of its parameters.
-  if (spec.canonical != spec.score) return checked;
+  if (spec.canonical != spec.score || find_policy(spec.score) == nullptr) return checked;
   for (const conform::Mutant& mutant : conform::mutants(spec.score))
     checked.mutants.push_back(conform::run_mutant(mutant));
   return checked;
@@ -141,7 +143,13 @@ Json to_json(const Checked& checked) {
 
 ExitCode run_conform(const ConformOptions& options) {
   std::vector<PolicySpec> specs;
-  for (const std::string& text : options.policies) specs.push_back(parse_policy(text));
+  const PolicyCatalog catalog = catalog_with_plugins(options.plugins);
+  for (const std::string& text : options.policies) specs.push_back(parse_policy(text, catalog));
+  if (specs.empty() && !options.plugins.empty()) {  // what was brought along
+    for (const auto& info : catalog.all()) {
+      if (find_policy(info->name) == nullptr) specs.push_back(parse_policy(info->name, catalog));
+    }
+  }
   if (specs.empty()) {
     for (const PolicyInfo& info : policies()) specs.push_back(parse_policy(info.name));
   }
@@ -166,6 +174,10 @@ void add_conform_command(CLI::App& app, CommandContext& context) {
       "conform", "Check policies against vectors, properties and planted defects");
   command->add_option("policies", options->policies, "Policies; without one, all")
       ->type_name("POLICY");
+  command
+      ->add_option("--plugin,--policy-plugin", options->plugins,
+                   "Shared library with a policy of your own; without POLICY it alone is checked")
+      ->type_name("FILE");
   command->add_option("--cases", options->cases, "Random requests of each property and shape")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
@@ -176,6 +188,7 @@ void add_conform_command(CLI::App& app, CommandContext& context) {
       "Examples:\n"
       "  kvscope conform\n"
       "  kvscope conform h2o snapkv+adakv --cases 1000\n"
+      "  kvscope conform --plugin libmyrule.so\n"
       "Exit status 1: a policy does not conform, or a planted defect was not caught.");
   set_action(*command, context, [options] { return run_conform(*options); });
 }

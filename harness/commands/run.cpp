@@ -17,6 +17,7 @@ void add_run_command(CLI::App& app, CommandContext& context) {
   };
   auto options = std::make_shared<Options>();
   add_arm_options(*command, options->arm);
+  command->get_option("--policy")->required(false);  // a suite names policies, too
   command->add_option("--tasks", options->sweep.tasks, "Tasks with their keys (see list tasks)")
       ->capture_default_str();
   add_sweep_options(*command, options->sweep);
@@ -24,7 +25,9 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       "Examples:\n"
       "  kvscope run --policy snapkv --budget 0.2 --tasks needle --db a.db\n"
       "  kvscope run --policy h2o:norm=mean --budget-tokens 256 --tasks qa:samples=50 --db a.db");
-  set_action(*command, context, [options] {
+  set_action(*command, context, [options, command] {
+    if (takes_suite(*command)) return run_sweep(options->sweep);
+    if (options->arm.policy.empty()) throw UsageError("give --policy or --suite");
     const PolicySpec spec =
         parse_policy(options->arm.policy, catalog_with_plugins(options->arm.plugins));
     const auto budget = budget_of(options->arm, spec);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "harness/report/identity_notes.h"
 #include "harness/report/json.h"
 #include "harness/report/table.h"
 #include "harness/report/time_text.h"
@@ -25,9 +26,19 @@ Json metrics_json(const ResultRow& result) {
   return metrics;
 }
 
+// About the arm beside the others of its sweep.
+std::vector<IdentityNote> notes_about(Store& store, const ArmRow& arm) {
+  auto notes = identity_notes(store, list_arms(store, arm.sweep_uuid));
+  std::erase_if(notes, [&](const IdentityNote& note) {
+    return note.arm_id != arm.arm_id && note.other_arm_id != arm.arm_id;
+  });
+  return notes;
+}
+
 void show_arm(Store& store, const ArmRow& arm, bool json) {
   const auto metrics = arm_metrics(store, arm.arm_id);
   const auto results = arm_results(store, arm.arm_id);
+  const auto notes = notes_about(store, arm);
   if (json) {
     Json rows = Json::array();
     for (const ArmMetricRow& row : metrics) {
@@ -59,7 +70,8 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
                                 {"status", arm.status},
                                 {"sweep_uuid", arm.sweep_uuid},
                                 {"metrics", rows},
-                                {"not_ok", faults}});
+                                {"not_ok", faults},
+                                {"notes", notes_json(notes)}});
     return;
   }
   std::cout << arm.label << "  (arm " << arm.arm_id << ", key " << arm.arm_key.substr(0, 12)
@@ -84,6 +96,7 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
     if (std::find(reasons.begin(), reasons.end(), line) == reasons.end()) reasons.push_back(line);
   }
   for (const std::string& line : reasons) std::cout << line << '\n';
+  std::cout << notes_text(notes);
 }
 
 void show_run(const RunRow& run, bool json) {

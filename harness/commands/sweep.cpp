@@ -10,7 +10,7 @@ void add_sweep_command(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand(
       "sweep", "Run policies x budgets on tasks, beside the full cache, into a database");
   auto options = std::make_shared<SweepOptions>();
-  options->arms = {"streaming_llm,h2o,tova,snapkv,random", "", ""};
+  options->arms = {kDefaultPolicies, "", ""};
   add_plugin_option(*command, options->arms.plugins);
   command
       ->add_option("--policies", options->arms.policies,
@@ -32,11 +32,13 @@ void add_sweep_command(CLI::App& app, CommandContext& context) {
       "  kvscope sweep --budgets 0.2 --tasks needle:length=1024:length=2048:samples=20:seed=1 \\\n"
       "                --haystack essays/ --metrics-listen 9400 --db a.db\n"
       "  kvscope sweep --budgets 0.2 --tasks needle,qa --question both --db a.db\n"
+      "  kvscope sweep --suite docs/examples/suite.json --db a.db\n"
       "The same command again goes on where it stopped; --new starts afresh.");
-  set_action(*command, context, [options] {
+  set_action(*command, context, [options, command] {
+    if (takes_suite(*command)) return run_sweep(*options);
     SweepOptions chosen = *options;
     if (chosen.arms.budgets.empty() && chosen.arms.budget_tokens.empty()) {
-      chosen.arms.budgets = "0.1,0.2,0.5";
+      chosen.arms.budgets = kDefaultBudgets;
     }
     return run_sweep(chosen);
   });

@@ -15,6 +15,7 @@
 #include "harness/export/live_metrics.h"
 #include "harness/plan/plan_hash.h"
 #include "harness/plan/stop_signals.h"
+#include "harness/plan/suite.h"
 #include "harness/plan/walk.h"
 #include "harness/report/progress.h"
 #include "harness/report/sweep_summary.h"
@@ -92,6 +93,7 @@ std::string argv_json() {
 
 std::string options_json(const SweepOptions& o, const std::vector<PlannedTask>& tasks) {
   nlohmann::ordered_json json = {
+      {"suite", o.suite},
       {"policies", o.arms.policies},
       {"policy_plugins", o.arms.plugins},
       {"budgets", o.arms.budgets},
@@ -201,6 +203,9 @@ ExitCode stopped_before_the_run(const StopSignals& signals) {
 
 void add_sweep_options(CLI::App& command, SweepOptions& options) {
   add_model_options(command, options.model);
+  command.add_option("--suite", options.suite,
+                     "JSON file with policies, budgets, question and tasks, instead of the options "
+                     "of these names (docs/examples/suite.json)");
   command.add_option("--db", options.database, "Database file; made if it is not there")
       ->capture_default_str();
   command.add_option("--text", options.files.text,
@@ -232,10 +237,28 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
   command.add_flag("--json", options.json, "Print JSON instead of tables");
 }
 
+bool takes_suite(const CLI::App& command) {
+  if (command.get_option("--suite")->empty()) return false;
+  for (const char* name : {"--policies", "--policy", "--budgets", "--budget", "--budget-tokens",
+                           "--question", "--tasks"}) {
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option != nullptr && !option->empty()) {
+      throw UsageError(std::string(name) +
+                       " and --suite: the suite says it; leave one of them out");
+    }
+  }
+  return true;
+}
+
 ExitCode run_sweep(const SweepOptions& options) {
   const StopSignals signals;  // first: loading takes long enough to be interrupted
-  const std::vector<ArmPlan> arms = expand_arms(options.arms);
-  std::vector<TaskSpec> specs = parse_tasks(options.tasks);
+  const Suite suite =
+      options.suite.empty()
+          ? Suite{expand_arms(options.arms), options.tasks}
+          : read_suite(options.suite, {kDefaultPolicies, kDefaultBudgets, kDefaultTasks,
+                                       catalog_with_plugins(options.arms.plugins)});
+  const std::vector<ArmPlan>& arms = suite.arms;
+  std::vector<TaskSpec> specs = parse_tasks(suite.tasks);
   const ProbeLevel probes = parse_probe_level(options.probe);
   const std::string listen =
       options.metrics_listen.empty() ? "" : parse_listen_address(options.metrics_listen);

@@ -10,10 +10,17 @@
 
 namespace kvscope {
 
+// What stands for --policies, --budgets and --tasks, and for a suite's keys, where they are left
+// out.
+inline constexpr const char* kDefaultPolicies = "streaming_llm,h2o,tova,snapkv,random";
+inline constexpr const char* kDefaultBudgets = "0.1,0.2,0.5";
+inline constexpr const char* kDefaultTasks = "needle,qa,perplexity";
+
 struct SweepOptions {
   ModelOptions model;
+  std::string suite;  // a file that describes arms and tasks instead of `arms` and `tasks`
   ArmTexts arms;
-  std::string tasks = "needle,qa,perplexity";
+  std::string tasks = kDefaultTasks;
   std::string database = "kvscope.db";
   TaskFiles files;
   std::string probe = "all";
@@ -26,6 +33,9 @@ struct SweepOptions {
 
 // Options that both commands have.
 void add_sweep_options(CLI::App& command, SweepOptions& options);
+
+// True if --suite was given. UsageError if another option then says what the suite says.
+bool takes_suite(const CLI::App& command);
 
 // Resumes the newest unfinished sweep with the same plan and program, or starts one; prints the
 // table.

@@ -75,6 +75,7 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
                        dataset.key,
                        info != nullptr ? std::string(info->primary_metric) : std::string(),
                        visibility,
+                       {},
                        {}});
       dataset_ids.push_back(dataset.id);
     }
@@ -101,6 +102,18 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
         row.values.push_back(std::move(value));
       }
       tasks[t].rows.push_back(std::move(row));
+    }
+  }
+  for (const char* visibility : {"visible", "hidden"}) {
+    std::vector<ArmRow> same = arms;
+    std::erase_if(same, [&](const ArmRow& arm) { return arm.question_visibility != visibility; });
+    for (IdentityNote& note : identity_notes(store, same)) {
+      for (SweepTask& task : tasks) {
+        if (task.question_visibility == visibility && task.dataset_key == note.dataset_key) {
+          task.notes.push_back(std::move(note));
+          break;
+        }
+      }
     }
   }
   return tasks;
@@ -141,7 +154,8 @@ Json sweep_json(const std::vector<SweepTask>& tasks) {
                    {"dataset_key", task.dataset_key},
                    {"primary_metric", task.primary_metric},
                    {"question_visibility", task.question_visibility},
-                   {"arms", std::move(rows)}});
+                   {"arms", std::move(rows)},
+                   {"notes", notes_json(task.notes)}});
   }
   return out;
 }

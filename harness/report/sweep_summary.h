@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/report/identity_notes.h"
 #include "harness/report/json.h"
 #include "harness/store/queries.h"
 #include "metrics/stats/paired.h"
@@ -41,6 +42,7 @@ struct SweepTask {
   std::string primary_metric;
   std::string question_visibility;  // visible | hidden
   std::vector<SweepRow> rows;       // arms in order, `full` first
+  std::vector<IdentityNote> notes;  // about arms that did not do what was asked of them
 };
 
 std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uuid);

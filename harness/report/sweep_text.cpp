@@ -121,6 +121,7 @@ std::string sweep_table(const SweepTask& task) {
   for (const auto& [reason, n] : reasons) {
     text += "  " + std::to_string(n) + " results without numbers: " + reason + "\n";
   }
+  text += notes_text(task.notes);
   return text;
 }
 

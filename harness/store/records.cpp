@@ -57,6 +57,20 @@ std::string_view name_of(RunStatus status) {
   return "failed";
 }
 
+std::string_view name_of(IdentityFinding finding) {
+  switch (finding) {
+    case IdentityFinding::kHeldEverything:
+      return "held_everything";
+    case IdentityFinding::kEvictedNothing:
+      return "evicted_nothing";
+    case IdentityFinding::kOtherRatio:
+      return "other_ratio";
+    case IdentityFinding::kOtherRatioLater:
+      return "other_ratio_later";
+  }
+  return "other_ratio";
+}
+
 std::string_view name_of(OutcomeStatus status) {
   switch (status) {
     case OutcomeStatus::kOk:

@@ -104,6 +104,25 @@ struct BinnedMetric {
   std::vector<RunningStat> by_step_bin;  // step_bins.h; may be empty
 };
 
+// An arm that did not do what was asked of it (identity_check.h).
+enum class IdentityFinding {
+  kHeldEverything,   // the budget held all tokens, so that there was nothing to evict
+  kEvictedNothing,   // it did not, and nothing was evicted all the same
+  kOtherRatio,       // other than the budget stayed after the selection
+  kOtherRatioLater,  // the selection was as asked, what stayed after the last row is not
+};
+std::string_view name_of(IdentityFinding finding);
+
+// Which tokens an arm kept of those that it chose from.
+struct KeptSets {
+  std::string kept_sets_hash;  // sha-256 over the positions that each (layer, KV head) kept
+  int budget_tokens = 0;       // asked for, fitted to the sample
+  int offered_tokens = 0;      // that each (layer, KV head) chose from
+  double kept_tokens = 0.0;    // of them, mean over layers and KV heads
+  double final_tokens = 0.0;   // resident after the last row, likewise
+  std::optional<IdentityFinding> finding;
+};
+
 enum class RunStatus { kRunning, kFinished, kFailed, kInterrupted };
 std::string_view name_of(RunStatus status);
 
@@ -132,6 +151,7 @@ struct SampleOutcome {
   std::vector<float> trace_kl_nats;  // empty or as long as the other
 
   Ledger ledger;
+  std::optional<KeptSets> kept_sets;
   double duration_seconds = 0.0;  // the arm's share of the batch
   double prefill_seconds = 0.0;
   double decode_seconds_per_step = 0.0;

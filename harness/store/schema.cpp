@@ -244,8 +244,25 @@ FROM (SELECT a_arm, b_arm, dataset_id, metric_id, count(*) AS n, avg(a_value) AS
 JOIN metric m ON m.metric_id=t.metric_id JOIN dataset d ON d.dataset_id=t.dataset_id;
 )sql";
 
+// Since version 2. Which tokens an arm kept, and whether that is what was asked for.
+constexpr std::string_view kKeptSets = R"sql(
+CREATE TABLE kept_sets(
+  arm_id INTEGER NOT NULL, sample_id INTEGER NOT NULL,
+  kept_sets_hash TEXT NOT NULL,                -- sha-256 over the positions that each (layer, KV head) kept
+  budget_tokens INTEGER NOT NULL,              -- asked for, fitted to the sample
+  offered_tokens INTEGER NOT NULL,             -- that each (layer, KV head) chose from
+  kept_tokens REAL NOT NULL,                   -- of them, mean over layers and KV heads
+  final_tokens REAL NOT NULL,                  -- resident after the last row, likewise
+  finding TEXT CHECK (finding IN ('held_everything','evicted_nothing','other_ratio','other_ratio_later')),
+  PRIMARY KEY(arm_id, sample_id),
+  FOREIGN KEY(arm_id, sample_id) REFERENCES sample_result ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+)sql";
+
 }  // namespace
 
-std::string_view schema_sql() { return kSchema; }
+std::string schema_sql() { return std::string(kSchema).append(kKeptSets); }
+
+std::string upgrade_sql(int from) { return from < 2 ? std::string(kKeptSets) : std::string(); }
 
 }  // namespace kvscope

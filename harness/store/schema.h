@@ -2,14 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <string>
 
 namespace kvscope {
 
 inline constexpr std::int32_t kApplicationId = 0x4B564556;  // "KVEV"
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 // Statements that make an empty file a store; run inside one transaction.
-std::string_view schema_sql();
+std::string schema_sql();
+// Statements that bring a store from version `from` (≥ 1) to this one; likewise.
+std::string upgrade_sql(int from);
 
 }  // namespace kvscope

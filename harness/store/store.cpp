@@ -53,7 +53,7 @@ FileState inspect_file(const fs::path& file) {
                   ": belongs to another program; it was left as it is: name another file by --db");
   }
   const std::uint32_t version = big_endian_32(header + 60);
-  if (version != kSchemaVersion) {
+  if (version < 1 || version > kSchemaVersion) {
     throw IoError("database " + file.string() + ": has schema version " + std::to_string(version) +
                   ", this kvscope knows " + std::to_string(kSchemaVersion) +
                   "; it was left as it is: use the kvscope that made it, or another file by --db");
@@ -65,9 +65,20 @@ void create_schema(Database& database) {
   Transaction transaction(database);
   // Another process may have been quicker while this one waited for the lock.
   if (database.pragma("application_id") == kApplicationId) return;
-  database.execute(std::string(schema_sql()));
+  database.execute(schema_sql());
   database.execute("PRAGMA application_id=" + std::to_string(kApplicationId) +
                    "; PRAGMA user_version=" + std::to_string(kSchemaVersion));
+  transaction.commit();
+}
+
+// Files of older programs get what they lack; nothing that is there changes.
+void upgrade_schema(Database& database) {
+  if (database.pragma("user_version") >= kSchemaVersion) return;
+  Transaction transaction(database);
+  const auto version = static_cast<int>(database.pragma("user_version"));
+  if (version >= kSchemaVersion) return;  // another process was quicker
+  database.execute(upgrade_sql(version));
+  database.execute("PRAGMA user_version=" + std::to_string(kSchemaVersion));
   transaction.commit();
 }
 
@@ -124,6 +135,7 @@ Store Store::open(const fs::path& file, StoreAccess access) {
   auto database = std::make_unique<Database>(file, Database::Mode::kCreate);
   if (state == FileState::kNew) create_schema(*database);
   database->execute("PRAGMA journal_mode=WAL");
+  upgrade_schema(*database);
   put_metrics(*database);
   return Store(std::move(database), file);
 }

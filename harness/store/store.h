@@ -20,7 +20,7 @@ namespace kvscope {
 class Database;
 
 enum class StoreAccess {
-  kCreate,    // read and write; made if the file is absent or empty
+  kCreate,    // read and write; made if the file is absent or empty, brought to this version
   kReadOnly,  // IoError if the file is absent
 };
 

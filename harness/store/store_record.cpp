@@ -58,6 +58,14 @@ class OutcomeWriter {
         .run();
   }
 
+  void kept_sets(const KeptSets& k) {
+    const auto finding = k.finding ? std::optional(std::string(name_of(*k.finding))) : std::nullopt;
+    Statement(database_, "INSERT INTO kept_sets VALUES(?,?,?,?,?,?,?,?)")
+        .bind(arm_id_, sample_id_, k.kept_sets_hash, k.budget_tokens, k.offered_tokens,
+              k.kept_tokens, k.final_tokens, finding)
+        .run();
+  }
+
   void metrics(const SampleOutcome& o) {
     Statement insert(database_,
                      "INSERT INTO sample_metric(arm_id,sample_id,metric_id,value) VALUES(?,?,?,?)");
@@ -190,6 +198,7 @@ void Store::record(std::int64_t run_id, std::int64_t arm_id, std::int64_t sample
                     "another file by --db");
   }
   writer.result(run_id, outcome);
+  if (outcome.kept_sets) writer.kept_sets(*outcome.kept_sets);
   writer.metrics(outcome);
   writer.by_layer_and_step(outcome);
   writer.blobs(outcome);

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "datasets/chat/chat_template.h"
+#include "harness/tasks/identity_check.h"
 #include "harness/tasks/outcome.h"
 #include "metrics/quality/answer_text.h"
 
@@ -76,6 +77,13 @@ class AnswerTask final : public Task {
             answer_outcome(run, sample, prepared[p].fitted[a], a == 0 && prepared[p].request.forced,
                            (*results)[p][a], stop_token);
         outcome.n_prompt_tokens = static_cast<int>(prepared[p].request.prompt.size());
+        if (outcome.status == OutcomeStatus::kOk) {
+          const FittedArm& arm = prepared[p].fitted[a];
+          const int cut = cut_tokens(prepared[p].request);
+          outcome.kept_sets =
+              check_kept_sets({arm.spec, *arm.policy, (*results)[p][a].resident_positions, cut, cut,
+                               outcome.ledger});
+        }
         outcome.duration_seconds = share;
         outcomes[work_of[p]][static_cast<std::size_t>(prepared[p].outcome[a])] = std::move(outcome);
       }
@@ -84,6 +92,12 @@ class AnswerTask final : public Task {
   }
 
  private:
+  // Tokens that the selection chooses from: without a prefix the last one of the prompt is fed
+  // after it.
+  static int cut_tokens(const GenerateRequest& request) {
+    return static_cast<int>(request.prompt.size()) - (request.prefix.empty() ? 1 : 0);
+  }
+
   // Prompt and prefix of one visibility; the two in a row are the same tokens for both.
   static void set_tokens(const Sample& sample, QuestionVisibility question, Prepared& p) {
     p.request.prompt = sample.prompt_ids;
@@ -118,8 +132,7 @@ class AnswerTask final : public Task {
     set_tokens(sample, question, p);
     p.request.max_new_tokens = sample.max_new_tokens;
     const int prompt = static_cast<int>(p.request.prompt.size());
-    // Without a prefix the last token of the prompt is fed after the selection.
-    const int length = p.request.prefix.empty() ? prompt - 1 : prompt;
+    const int length = cut_tokens(p.request);
     const int answer = std::max(sample.max_new_tokens, static_cast<int>(sample.gold_ids.size()));
     const int positions = prompt + static_cast<int>(p.request.prefix.size()) + answer;
     const int context = run.engine.model().config.context_length;
@@ -146,6 +159,7 @@ class AnswerTask final : public Task {
     if (work.arms[wanted.front()] != reference) add(reference, -1);
     for (const std::size_t j : wanted) add(work.arms[j], static_cast<std::ptrdiff_t>(j));
     p.request.forced = !beyond;
+    p.request.want_residents = true;
     return p;
   }
 

@@ -33,6 +33,7 @@ std::unique_ptr<AttentionProbe> make_probe(const ModelConfig& model, const Polic
 FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& request,
                   int first_counted_position) {
   FittedArm fitted;
+  fitted.spec = arm.policy;
   try {
     fitted.policy = fit_policy(arm.policy, request);
     require_storable(*fitted.policy, run.engine.model().config);

@@ -13,6 +13,7 @@ namespace kvscope {
 
 // The arm's policy fitted to one sample, or why it cannot run there.
 struct FittedArm {
+  PolicySpec spec;
   std::shared_ptr<const Policy> policy;   // null: skipped
   std::unique_ptr<AttentionProbe> probe;  // null: not wanted or not defined (full, cache-relative)
   SampleOutcome skipped;                  // if policy is null

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "datasets/text/text_windows.h"
+#include "harness/tasks/identity_check.h"
 #include "harness/tasks/outcome.h"
 #include "runner/base/error.h"
 
@@ -126,6 +127,7 @@ class PerplexityTask final : public Task {
     request.prompt_tokens = half;
     request.first_scored = window.first_scored;
     request.compare_full = !beyond;
+    request.want_residents = true;
     const auto start = std::chrono::steady_clock::now();
     const auto results = run.engine.score(request, arms, run.stop);
     if (!results) return std::nullopt;
@@ -170,6 +172,10 @@ class PerplexityTask final : public Task {
                  ? std::span(result.top1_agrees).subspan(first - 1, n_tokens - first)
                  : std::span<const std::uint8_t>());
     add_measurements(outcome, result.ledger, result.mode, member.fitted.probe.get());
+    const bool in_stream = result.mode == PrefillMode::kInStream;
+    outcome.kept_sets = check_kept_sets(
+        {member.fitted.spec, *member.fitted.policy, result.resident_positions,
+         in_stream ? 0 : request.prompt_tokens, static_cast<int>(n_tokens), outcome.ledger});
     outcome.fitted_params = member.fitted.policy->fitted_params();
     outcome.n_prompt_tokens = request.prompt_tokens;
     outcome.n_decode_steps = static_cast<int>(n_tokens - first);

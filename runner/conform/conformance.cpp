@@ -103,7 +103,8 @@ Conformance check(const PolicyInfo& info, const CheckOptions& options, const Mak
 }
 
 Conformance check(const PolicySpec& spec, const CheckOptions& options) {
-  if (spec.canonical == spec.score) return check(*find_policy(spec.score), options);
+  const bool built_in = find_policy(spec.score) != nullptr;
+  if (built_in && spec.canonical == spec.score) return check(*find_policy(spec.score), options);
   return check(subject_of(spec), options);
 }
 

@@ -60,8 +60,27 @@ int fitted_param(const Policy& policy, const char* name, int absent) {
 
 }  // namespace
 
+namespace {
+
+// Of a plug-in nothing is known but what it declares.
+Traits plugin_traits(const PolicySpec& spec) {
+  const PolicyPtr policy =
+      fit_policy(spec, {{.permille = std::nullopt, .tokens = 2}, 4, spec.acts_in_stream()});
+  const auto rule = policy->streaming_rule();
+  Traits traits;
+  traits.acts_in_stream = spec.acts_in_stream();
+  traits.protects_last = spec.protect_last;
+  traits.one_set = rule && rule->scope == ScanRule::Scope::kLayer;
+  traits.heads_are_ordered = true;
+  traits.scaled_attention = false;
+  return traits;
+}
+
+}  // namespace
+
 Traits traits_of(const PolicySpec& spec) {
-  const PolicyInfo& info = *find_policy(spec.score);
+  const PolicyInfo& info = *spec.info;
+  if (find_policy(spec.score) == nullptr) return plugin_traits(spec);
   const Composition parts = compose(spec);
   const auto param = [&](const char* name) {
     const auto found = spec.params.find(name);

@@ -216,6 +216,11 @@ bool LayerPass::run_chunk(const std::function<bool()>& stop) {
 
 void LayerPass::finish_accounts() {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
+    // Not layer by layer: where layers share one total, a later cut takes from earlier ones.
+    if (request_.want_residents && request_.keep_caches) {
+      for (const HeadCache& head : (results_[i].is_dense ? dense_ : results_[i].sequence).heads)
+        results_[i].resident_positions.push_back(head.sorted_positions());
+    }
     results_[i].account.ghosts(results_[i].ghost_bytes);
     if (rows_[i].kind != Kind::kDense) continue;
     const int n_heads = n_layers_ * shape_.n_kv_heads;
@@ -374,7 +379,8 @@ void LayerPass::leave_layer(int layer) {
     for (int h = 0; h < shape_.n_kv_heads; ++h) {
       const std::size_t index = std::size_t(layer) * shape_.n_kv_heads + h;
       HeadCache& head = result.is_dense ? dense_.heads[index] : result.sequence.heads[index];
-      if (request_.want_residents) result.resident_positions.push_back(head.sorted_positions());
+      if (request_.want_residents && !request_.keep_caches)
+        result.resident_positions.push_back(head.sorted_positions());
       if (!result.sequence.ghosts.empty())
         result.ghost_bytes += result.sequence.ghosts[index].physical_bytes();
       if (result.is_dense || request_.keep_caches) continue;

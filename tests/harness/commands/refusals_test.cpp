@@ -43,6 +43,22 @@ TEST_F(Refusals, Budgets) {
   expect_refused("sweep --question none --db a.db", 64, "--question");
 }
 
+TEST_F(Refusals, Suites) {
+  write("suite.json", R"({"policies": ["tova"], "budgets": [0.2]})");
+  write("wrong.json", R"({"policies": ["tvoa"]})");
+  write("half.json", R"({"policies": ["tova")");
+  for (const char* option : {"--policies tova", "--budgets 0.2", "--budget-tokens 8",
+                             "--question hidden", "--tasks qa"}) {
+    expect_refused("sweep --suite suite.json --db a.db " + std::string(option), 64, "--suite");
+  }
+  expect_refused("run --suite suite.json --policy tova", 64, "--policy and --suite");
+  expect_refused("run --suite suite.json --budget 0.2", 64, "--budget and --suite");
+  expect_refused("run --db a.db", 64, "give --policy or --suite");
+  expect_refused("sweep --suite wrong.json --db a.db", 64, "suite wrong.json: policies[0]: ");
+  expect_refused("sweep --suite half.json --db a.db", 64, "suite half.json: is not JSON");
+  expect_refused("sweep --suite absent.json --db a.db", 74, "absent.json");
+}
+
 TEST_F(Refusals, PoliciesSuggestTheNearest) {
   expect_refused("score --text a.txt --budget 0.2 --policy h20", 64, "h2o");
   expect_refused("score --text a.txt --budget 0.2 --policy snapkv:windw=8", 64, "window");

@@ -9,6 +9,7 @@
 #include "harness/store/database.h"
 #include "harness/store/metric_info.h"
 #include "harness/store/queries.h"
+#include "harness/store/schema.h"
 #include "harness/store/statement.h"
 #include "harness/store/transaction.h"
 #include "harness/store/uuid.h"
@@ -76,7 +77,7 @@ TEST(Store, TheFileSaysWhoseItIs) {
   TempFolder folder;
   OpenStore s(folder.path / "a.db");
   EXPECT_EQ(s.store.database().pragma("application_id"), 0x4B564556);
-  EXPECT_EQ(s.store.database().pragma("user_version"), 1);
+  EXPECT_EQ(s.store.database().pragma("user_version"), kSchemaVersion);
   Statement mode(s.store.database(), "PRAGMA journal_mode");
   ASSERT_TRUE(mode.step());
   EXPECT_EQ(mode.text(0), "wal");
