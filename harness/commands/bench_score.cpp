@@ -224,6 +224,8 @@ void add_bench_score(CLI::App& bench, CommandContext& context) {
       "  kvscope bench score --policy h2o --budget-tokens 256 --repetitions 1 "
       "--lengths 4096,8192,16384,32768,65536");
   set_action(*command, context, [options] {
+    // Before the model is loaded: what is wrong with a policy shows at once.
+    parse_policy(options->policy, catalog_with_plugins(options->plugins));
     return options->lengths.empty() ? compare(*options) : lengthen(*options);
   });
 }

@@ -26,6 +26,7 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       "  kvscope run --policy snapkv --budget 0.2 --tasks needle --db a.db\n"
       "  kvscope run --policy h2o:norm=mean --budget-tokens 256 --tasks qa:samples=50 --db a.db");
   set_action(*command, context, [options, command] {
+    options->sweep.arms.plugins = options->arm.plugins;
     if (takes_suite(*command)) return run_sweep(options->sweep);
     if (options->arm.policy.empty()) throw UsageError("give --policy or --suite");
     const PolicySpec spec =

@@ -36,7 +36,7 @@ Slack slack_of(const KeptSetsRequest& request) {
   if (parts.allocates()) slack.above = slack.below = 1.0;
   // A page leaves as a whole once the newest is full.
   int page = parts.page ? parts.page->page_tokens : 0;
-  if (find_policy(request.spec.score)->own_page) page = fitted(policy, "block");
+  if (request.spec.info->own_page) page = fitted(policy, "block");
   if (page > 1) {
     slack.above += page - 1;
     slack.below += page - 1;
