@@ -43,8 +43,8 @@ ExitCode run_simulate(const SimulateOptions& options) {
   const TraceFacts& facts = trace.facts();
   run.prompt_tokens = options.prompt_tokens.value_or(facts.prompt_tokens);
   if (run.prompt_tokens >= facts.n_tokens) {
-    throw UsageError("a prompt of " + std::to_string(run.prompt_tokens) + " tokens leaves none of " +
-                     "the trace's " + std::to_string(facts.n_tokens) +
+    throw UsageError("a prompt of " + std::to_string(run.prompt_tokens) +
+                     " tokens leaves none of " + "the trace's " + std::to_string(facts.n_tokens) +
                      " to replay: give a smaller --prompt-tokens");
   }
   std::optional<Progress> progress;

@@ -103,9 +103,8 @@ std::string simulate_text(const SimulateRun& run, const TraceFacts& facts,
     std::vector<std::string> row = {arm.plan.label(), std::to_string(arm.budget_tokens)};
     if (by_layer) row.push_back(layer);
     const SimulatedFigures figures = figures_of(heads);
-    for_each_column(run, [&](const Column& c) {
-      row.push_back(format_fixed(c.value(figures), c.decimals));
-    });
+    for_each_column(
+        run, [&](const Column& c) { row.push_back(format_fixed(c.value(figures), c.decimals)); });
     table.add_row(std::move(row));
   };
   for (const SimulatedArm& arm : arms) {
@@ -114,9 +113,8 @@ std::string simulate_text(const SimulateRun& run, const TraceFacts& facts,
     add(arm, "all", arm.heads);
   }
   std::string text = facts.model_name + ": " + std::to_string(facts.n_tokens) + " tokens, " +
-                     (run.prompt_tokens > 0
-                          ? "a prompt of " + std::to_string(run.prompt_tokens)
-                          : std::string("in stream")) +
+                     (run.prompt_tokens > 0 ? "a prompt of " + std::to_string(run.prompt_tokens)
+                                            : std::string("in stream")) +
                      "; replay of " + std::to_string(facts.layers.size()) + " of " +
                      std::to_string(facts.n_layers) + " layers\n\n";
   return text + curve_text(arms) + '\n' + table.text();
@@ -127,12 +125,9 @@ Json simulate_json(const SimulateRun& run, const TraceReader& trace,
   const TraceFacts& facts = trace.facts();
   Json out;
   out["frame"] = "replay";
-  out["trace"] = {{"sha256", trace.sha256()},
-                  {"model", facts.model_name},
-                  {"model_key", facts.model_key},
-                  {"store", name_of(facts.store)},
-                  {"layers", facts.layers},
-                  {"tokens", facts.n_tokens}};
+  out["trace"] = {{"sha256", trace.sha256()},     {"model", facts.model_name},
+                  {"model_key", facts.model_key}, {"store", name_of(facts.store)},
+                  {"layers", facts.layers},       {"tokens", facts.n_tokens}};
   out["prompt_tokens"] = run.prompt_tokens;
   out["rows"] = facts.n_tokens - run.prompt_tokens;
   if (run.oracles) out["random_seeds"] = run.random_seeds;

@@ -132,8 +132,7 @@ class Simulation {
     const auto first = arms_.front().heads.size() - std::size_t(facts_.n_kv_heads);
     std::map<Key, OracleLosses> losses;
     for (std::size_t i = 0; i < arms_.size(); ++i) {
-      for (int h = 0; h < facts_.n_kv_heads; ++h)
-        losses.try_emplace(key_of(i, first, h));
+      for (int h = 0; h < facts_.n_kv_heads; ++h) losses.try_emplace(key_of(i, first, h));
     }
     std::vector<std::unique_ptr<FutureMass>> futures(std::size_t(facts_.n_kv_heads));
     pool_.parallel_for(futures.size(), [&](std::size_t h, int) {
@@ -144,9 +143,8 @@ class Simulation {
     pool_.parallel_for(tasks.size(), [&](std::size_t i, int) {
       if (stop && stop()) return;
       const auto [kv_head, budget, protect_last] = tasks[i]->first;
-      tasks[i]->second =
-          oracle_losses(full_.attention(kv_head), *futures[std::size_t(kv_head)],
-                        {std::max(1, budget), protect_last}, run_.prompt_tokens > 0);
+      tasks[i]->second = oracle_losses(full_.attention(kv_head), *futures[std::size_t(kv_head)],
+                                       {std::max(1, budget), protect_last}, run_.prompt_tokens > 0);
     });
     for (std::size_t i = 0; i < arms_.size(); ++i) {
       for (int h = 0; h < facts_.n_kv_heads; ++h) {
@@ -170,7 +168,7 @@ class Simulation {
   ThreadPool pool_;
   FullRows full_;
   std::vector<SimulatedArm> arms_;
-  std::vector<Place> places_;  // [arms_]
+  std::vector<Place> places_;                            // [arms_]
   std::vector<std::shared_ptr<const Policy>> policies_;  // replayed: arms, then controls
   std::vector<std::unique_ptr<HitProbe>> probes_;        // likewise
   std::map<ControlKey, std::vector<std::size_t>> controls_;
@@ -188,7 +186,7 @@ std::optional<double> mean_of(std::span<const SimulatedHead> heads, const Part& 
 }
 
 std::optional<double> mean_oracle(std::span<const SimulatedHead> heads,
-                                  double OracleLosses::* loss) {
+                                  double OracleLosses::*loss) {
   return mean_of(heads, [loss](const SimulatedHead& head) {
     return head.oracles ? std::optional((*head.oracles).*loss) : std::nullopt;
   });
@@ -205,9 +203,9 @@ SimulatedFigures figures_of(std::span<const SimulatedHead> heads) {
     figures.hit_at_32 = hits.hit_at_32 / double(hits.n);
     figures.hit_at_p90 = hits.hit_at_p90 / double(hits.n);
   }
-  figures.lost_mass =
-      mean_of(heads, [](const SimulatedHead& head) { return std::optional(head.lost_mass); })
-          .value_or(0.0);
+  figures.lost_mass = mean_of(heads, [](const SimulatedHead& head) {
+                        return std::optional(head.lost_mass);
+                      }).value_or(0.0);
   figures.step_loss = mean_oracle(heads, &OracleLosses::step);
   figures.optimal_loss = mean_oracle(heads, &OracleLosses::optimal);
   figures.greedy_loss = mean_oracle(heads, &OracleLosses::greedy);

@@ -28,8 +28,9 @@ struct SimulatedHead {
   double lost_mass = 0.0;
   // With oracles, at the unit's own budget.
   std::optional<OracleLosses> oracles;
-  std::optional<double> bound;   // of them the one that bounds this arm
-  std::optional<double> random;  // mean over seeds; nothing where the unit's budget is not the arm's
+  std::optional<double> bound;  // of them the one that bounds this arm
+  std::optional<double>
+      random;  // mean over seeds; nothing where the unit's budget is not the arm's
 };
 
 struct SimulatedArm {

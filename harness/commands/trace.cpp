@@ -76,18 +76,15 @@ std::vector<std::int32_t> read_ids(const RecordOptions& options, const Tokenizer
 
 void print_result(const RecordOptions& options, const TraceFacts& facts, std::int64_t bytes) {
   if (options.json) {
-    Json out = {{"file", options.out},
-                {"file_bytes", bytes},
-                {"model", facts.model_name},
-                {"layers", facts.layers},
-                {"tokens", facts.n_tokens},
-                {"prompt_tokens", facts.prompt_tokens},
+    Json out = {{"file", options.out},          {"file_bytes", bytes},
+                {"model", facts.model_name},    {"layers", facts.layers},
+                {"tokens", facts.n_tokens},     {"prompt_tokens", facts.prompt_tokens},
                 {"store", name_of(facts.store)}};
     print_json_line(std::cout, out);
     return;
   }
-  std::cout << options.out << ": " << facts.n_tokens << " tokens, " << facts.layers.size()
-            << " of " << facts.n_layers << " layers, " << format_bytes(bytes) << '\n';
+  std::cout << options.out << ": " << facts.n_tokens << " tokens, " << facts.layers.size() << " of "
+            << facts.n_layers << " layers, " << format_bytes(bytes) << '\n';
 }
 
 ExitCode run_record(const RecordOptions& options) {
@@ -104,9 +101,8 @@ ExitCode run_record(const RecordOptions& options) {
   facts.prompt_tokens = options.prompt_tokens;
   if (ids.empty()) throw DataError("trace record: the text has no tokens");
   if (facts.prompt_tokens >= facts.n_tokens) {
-    throw UsageError("--prompt-tokens " + std::to_string(facts.prompt_tokens) +
-                     ": the text has " + std::to_string(facts.n_tokens) +
-                     " tokens, and some must follow the prompt");
+    throw UsageError("--prompt-tokens " + std::to_string(facts.prompt_tokens) + ": the text has " +
+                     std::to_string(facts.n_tokens) + " tokens, and some must follow the prompt");
   }
   std::optional<Progress> progress;
   const auto advanced = [&](int n_layers) {

@@ -85,9 +85,9 @@ void FullRows::attention_row(const AttentionRow& row) {
   choose_keys(row.visible_logits, scratch_[std::size_t(row.kv_head)], kept);
   if (!keeps_means_ || row.position < first_row_) return;
   const std::size_t n_rows = std::size_t(n_tokens_ - first_row_);
-  float* mean = means_.data() + (std::size_t(row.kv_head) * n_rows +
-                                 std::size_t(row.position - first_row_)) *
-                                    std::size_t(n_tokens_);
+  float* mean =
+      means_.data() + (std::size_t(row.kv_head) * n_rows + std::size_t(row.position - first_row_)) *
+                          std::size_t(n_tokens_);
   const float share = 1.0F / float(group_size_);
   for (std::size_t i = 0; i < kept.weights.size(); ++i)
     mean[i] = (row.query_head == 0 ? 0.0F : mean[i]) + kept.weights[i] * share;
@@ -96,8 +96,7 @@ void FullRows::attention_row(const AttentionRow& row) {
 void FullRows::choose_keys(std::span<const float> logits, Scratch& scratch, Kept& kept) const {
   std::vector<std::uint64_t>& keys = scratch.keys;
   keys.resize(logits.size());
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    keys[i] = rank_key(logits[i], std::uint32_t(i));
+  for (std::size_t i = 0; i < logits.size(); ++i) keys[i] = rank_key(logits[i], std::uint32_t(i));
   const auto take = [&](std::size_t n, std::vector<std::int32_t>& out) {
     out.resize(n);
     std::transform(keys.begin(), keys.begin() + std::ptrdiff_t(n), out.begin(), position_of);

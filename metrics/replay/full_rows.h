@@ -20,10 +20,10 @@ class FullRows final : public ProbeSink {
   FullRows(const TraceFacts& facts, int prompt_tokens, bool keep_group_means);
 
   struct Row {
-    std::span<const float> weights;         // [position + 1] a*, sum 1 up to rounding
-    double total = 0.0;                     // their sum
-    std::span<const std::int32_t> top_keys;    // the kTopKeys heaviest, all of a shorter row
-    std::span<const std::int32_t> mass_keys;   // fewest that hold kHitMassShare of the mass
+    std::span<const float> weights;           // [position + 1] a*, sum 1 up to rounding
+    double total = 0.0;                       // their sum
+    std::span<const std::int32_t> top_keys;   // the kTopKeys heaviest, all of a shorter row
+    std::span<const std::int32_t> mass_keys;  // fewest that hold kHitMassShare of the mass
   };
   // Of the block that the replay is in; query_head within the KV head's group.
   Row row(int kv_head, int query_head, int position) const;
@@ -41,7 +41,7 @@ class FullRows final : public ProbeSink {
   void evicted(int, int, int, int, int) override {}
 
  private:
-  struct Kept {  // of one query head and row
+  struct Kept {                  // of one query head and row
     std::vector<float> weights;  // [position + 1]
     double total = 0.0;
     std::vector<std::int32_t> top_keys;

@@ -51,9 +51,8 @@ class Members {
   }
   std::int64_t integer(const Json& value, const char* key, std::int64_t low,
                        std::int64_t high) const {
-    const bool fits = value.is_number_unsigned()
-                          ? value.get<std::uint64_t>() <= std::uint64_t(high)
-                          : value.is_number_integer();
+    const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= std::uint64_t(high)
+                                                 : value.is_number_integer();
     if (!fits || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high)
       fail(std::string(key) + " is not a number from " + std::to_string(low) + " to " +
            std::to_string(high));

@@ -53,8 +53,8 @@ TraceReplay::TraceReplay(const TraceFacts& facts, Backend& backend, ReplayReques
 bool TraceReplay::run(const ReadLayer& read, const LayerDone& layer_done,
                       const std::function<bool()>& stop) {
   // A layer's rows after the prompt need the cuts of all layers where those share one total.
-  const bool any_cascade =
-      std::any_of(arms_.begin(), arms_.end(), [](const Arm& arm) { return arm.cascade != nullptr; });
+  const bool any_cascade = std::any_of(arms_.begin(), arms_.end(),
+                                       [](const Arm& arm) { return arm.cascade != nullptr; });
   for (std::size_t index = 0; any_cascade && index < facts_.layers.size(); ++index) {
     if (stop && stop()) return false;
     run_prompt(facts_.layers[index], read(index).data(), true);
@@ -88,7 +88,8 @@ void TraceReplay::run_prompt(int layer, const float* qkv, bool cascading) {
   }
   HeadCache* heads = &full_.heads[unit(layer, 0)];
   std::vector<float> lse(std::size_t(shape_.n_heads) * prompt_tokens_);
-  out_.resize(std::max(out_.size(), std::size_t(prompt_tokens_) * shape_.n_heads * shape_.head_dim));
+  out_.resize(
+      std::max(out_.size(), std::size_t(prompt_tokens_) * shape_.n_heads * shape_.head_dim));
   context_.backend.attend_dense(shape_, context_.rope,
                                 {heads, qkv, out_.data(), prompt_tokens_, 0, lse.data()});
   PromptStatistics statistics(context_.backend, shape_, context_.rope, heads, qkv, lse.data(),

@@ -18,14 +18,15 @@ inline constexpr int kReplayBlockRows = 128;
 
 struct ReplayArm {
   std::shared_ptr<const Policy> policy;  // of fit_replay_policy(), and no policy that never evicts
-  // Sees the rows after the prompt, without ghosts: what is not visible is known from the full rows.
+  // Sees the rows after the prompt, without ghosts: what is not visible is known from the full
+  // rows.
   ProbeSink* probe = nullptr;
 };
 
 struct ReplayRequest {
-  int prompt_tokens = 0;        // 0: policies act from the first token on
-  ProbeSink* full = nullptr;    // optional: the same rows of the full cache, a block ahead of the
-                                // arms
+  int prompt_tokens = 0;      // 0: policies act from the first token on
+  ProbeSink* full = nullptr;  // optional: the same rows of the full cache, a block ahead of the
+                              // arms
   std::vector<ReplayArm> arms = {};
 };
 

@@ -24,8 +24,8 @@ class Simulate : public ProgramTest {
 
 TEST_F(Simulate, Layer0KeepsTheMassThatScoreMeasures) {
   record();
-  const json out = json::parse(
-      kvscope("simulate a.trace --policies h2o,tova --budget-tokens 10,20 --json").out);
+  const json out =
+      json::parse(kvscope("simulate a.trace --policies h2o,tova --budget-tokens 10,20 --json").out);
   EXPECT_EQ(out["frame"], "replay");
   EXPECT_EQ(out["trace"]["tokens"], 60);
   EXPECT_EQ(out["prompt_tokens"], 40);
@@ -72,8 +72,9 @@ TEST_F(Simulate, PrintsACurveATableAndACsv) {
   EXPECT_NE(run.out.find("mass hit by budget"), std::string::npos);
   EXPECT_NE(run.out.find("h2o@16tok"), std::string::npos);
   const std::string csv = read(folder_ / "a.csv");
-  EXPECT_TRUE(csv.starts_with("policy,budget,budget_tokens,layer,mass_hit,hit_at_32,"
-                              "hit_at_90_percent_mass,lost_mass\nh2o,8tok,8,all,"))
+  EXPECT_TRUE(
+      csv.starts_with("policy,budget,budget_tokens,layer,mass_hit,hit_at_32,"
+                      "hit_at_90_percent_mass,lost_mass\nh2o,8tok,8,all,"))
       << csv;
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 6 * 2);
 }
@@ -91,7 +92,8 @@ TEST_F(Simulate, BadInputIsOneLine) {
   expect_refused(record + "--tokens 61", 64, "60 tokens");
   expect_refused(record + "--prompt-tokens 60", 64, "must follow");
   expect_refused(record + "--store q4", 64, "--store");
-  expect_refused("trace record --ids ids.json --model tiny.gguf --out no/b.trace", 74, "no/b.trace");
+  expect_refused("trace record --ids ids.json --model tiny.gguf --out no/b.trace", 74,
+                 "no/b.trace");
   expect_refused("simulate none.trace" + h2o, 74, "none.trace");
   expect_refused("simulate ids.json" + h2o, 65, "not a trace");
   expect_refused("simulate a.trace --policies full", 64, "nothing is evicted");

@@ -41,14 +41,13 @@ double lost_mass_of(const std::string& text, int budget, const Recorded& recorde
   const auto backend = make_cpu_backend(1);
   FullRows full(recorded.facts, prompt, true);
   HitProbe probe(recorded.facts, full);
-  ReplayRequest request{
-      prompt, &full, {{fit_for_replay(text, budget, recorded, prompt), &probe}}};
+  ReplayRequest request{prompt, &full, {{fit_for_replay(text, budget, recorded, prompt), &probe}}};
   TraceReplay(recorded.facts, *backend, request).run(recorded.reader());
   return probe.hits(0, 0).lost_mass / full.group_size();
 }
 
-// Worked by hand in policies.md 10 for base.A, B = 4: exact fractions. Sums of three rows of float32
-// softmax of float32 logits below 4 are within 2e-6.
+// Worked by hand in policies.md 10 for base.A, B = 4: exact fractions. Sums of three rows of
+// float32 softmax of float32 logits below 4 are within 2e-6.
 TEST(ReplayedLosses, AreThoseOfThePolicyVectors) {
   const Recorded a = recorded_of(exp_logits({{"exp_logits", "base.A"}}), 5);
   const double tolerance = 2e-6;
@@ -70,8 +69,8 @@ TEST(ReplayedLosses, OraclesOfATraceAreThoseOfTheVectors) {
     FullRows full(recorded.facts, prompt, true);
     TraceReplay(recorded.facts, *backend, {prompt, &full, {}}).run(recorded.reader());
     const auto attention = full.attention(0);
-    const OracleLosses losses = oracle_losses(attention, FutureMass(attention),
-                                              {vector.at("params").at("B"), true}, true);
+    const OracleLosses losses =
+        oracle_losses(attention, FutureMass(attention), {vector.at("params").at("B"), true}, true);
     const nlohmann::json& expect = vector.at("expect");
     EXPECT_NEAR(losses.optimal, double(expect.at("optimal_lost_mass").at("val")), 2e-6) << id;
     EXPECT_NEAR(losses.greedy, double(expect.at("greedy_lost_mass").at("val")), 2e-6) << id;
