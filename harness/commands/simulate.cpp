@@ -77,6 +77,7 @@ void add_simulate_command(CLI::App& app, CommandContext& context) {
   command->add_option("trace", options->trace, "File of kvscope trace record")->required();
   command->add_option("--policies", options->arms.policies, "Policies, separated by commas")
       ->required();
+  add_plugin_option(*command, options->arms.plugins);
   auto* budgets = command->add_option("--budgets", options->arms.budgets,
                                       "Ratios, like 0.1,0.2 or 0.1:0.5:0.1");
   command->add_option("--budget-tokens", options->arms.budget_tokens, "Tokens, like 128,256")

@@ -152,16 +152,10 @@ void TraceReplay::run_rows(int layer, const float* qkv) {
   }
 }
 
-void TraceReplay::check_host_rules(const Arm& arm, int layer) const {
-  for (int h = 0; h < shape_.n_kv_heads && !arm.sequence.host.empty(); ++h) {
-    const auto& state = arm.sequence.host[unit(layer, h)];
-    if (state != nullptr && !state->error().empty()) throw std::runtime_error(state->error());
-  }
-}
-
 void TraceReplay::leave_layer(int layer) {
   for (Arm& arm : arms_) {
-    check_host_rules(arm, layer);
+    if (const std::string error = arm.sequence.rule_error(); !error.empty())
+      throw std::runtime_error(error);
     for (int h = 0; h < shape_.n_kv_heads; ++h) {
       HeadCache& head = arm.sequence.heads[unit(layer, h)];
       arm.residents.push_back(head.sorted_positions());

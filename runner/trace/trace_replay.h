@@ -39,6 +39,7 @@ class TraceReplay {
   using ReadLayer = std::function<std::vector<float>(std::size_t index)>;
   using LayerDone = std::function<void(std::size_t index)>;
   // Once. False: stopped.
+  // A rule that fails ends it (std::runtime_error).
   bool run(const ReadLayer& read, const LayerDone& layer_done = {},
            const std::function<bool()>& stop = {});
 
@@ -66,7 +67,6 @@ class TraceReplay {
   void stream_prompt(Arm& arm, int layer, const float* qkv);
   void run_rows(int layer, const float* qkv);
   void leave_layer(int layer);
-  void check_host_rules(const Arm& arm, int layer) const;
   std::size_t unit(int layer, int kv_head) const {
     return std::size_t(layer) * shape_.n_kv_heads + kv_head;
   }
