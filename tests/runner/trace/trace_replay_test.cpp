@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "runner/base/error.h"
-#include "tests/runner/policies/replay.h"
+#include "runner/conform/replay.h"
+#include "runner/engine/rope_table.h"
 #include "tests/runner/trace/recorded.h"
 
 namespace kvscope {
@@ -122,61 +125,82 @@ TEST_P(TraceReplays, ABudgetThatHoldsEverythingSeesTheFullRun) {
   }
 }
 
-// The recorded attention as a table, so that the policies' own code can be driven without kernels.
-AttentionTable table_of(const SeenRows& full, const TraceFacts& facts, int layer) {
-  AttentionTable table(facts.n_heads, facts.n_tokens);
-  for (const SeenRows::Row& row : full.rows) {
-    if (row.layer != layer) continue;
-    const int head = row.kv_head * facts.shape().group() + row.query_head;
-    const float top = *std::max_element(row.logits.begin(), row.logits.end());
-    for (std::size_t i = 0; i < row.logits.size(); ++i)
-      table.at(head, row.position, int(i)) = std::exp(double(row.logits[i]) - double(top));
+// [heads first … first + n - 1][n_tokens][head_dim] of recorded rows.
+std::vector<float> by_head(const Recorded& recorded, int index, int first, int n) {
+  const AttentionShape shape = recorded.facts.shape();
+  std::vector<float> out;
+  for (int h = first; h < first + n; ++h) {
+    for (int t = 0; t < recorded.facts.n_tokens; ++t) {
+      const float* at = recorded.layers[std::size_t(index)].data() +
+                        std::size_t(t) * shape.row_floats() + std::size_t(h) * shape.head_dim;
+      out.insert(out.end(), at, at + shape.head_dim);
+    }
   }
-  return table;
+  return out;
 }
 
-// Sets are compared, not sums: two policies' code paths agree in which tokens stay although the
-// kernels' float32 probabilities differ from the table's doubles in the last bits.
+// The recorded attention as a table and its contents, so that the policies' own code can be driven
+// without kernels and engine.
+std::vector<conform::SyntheticLayer> layers_of(const SeenRows& full, const Recorded& recorded) {
+  const TraceFacts& facts = recorded.facts;
+  std::vector<conform::SyntheticLayer> layers(std::size_t(facts.n_layers));
+  for (int layer = 0; layer < facts.n_layers; ++layer) {
+    conform::SyntheticLayer& to = layers[std::size_t(layer)];
+    to.n_kv_heads = facts.n_kv_heads;
+    to.table = conform::AttentionTable(facts.n_heads, facts.n_tokens);
+    to.head_dim = facts.head_dim;
+    to.queries = by_head(recorded, layer, 0, facts.n_heads);
+    to.keys = by_head(recorded, layer, facts.n_heads, facts.n_kv_heads);
+    to.values = by_head(recorded, layer, facts.n_heads + facts.n_kv_heads, facts.n_kv_heads);
+    to.inverse_frequency = make_rope_table(facts.head_dim, facts.rope_theta, 1).inverse_frequency;
+  }
+  for (const SeenRows::Row& row : full.rows) {
+    const int head = row.kv_head * facts.shape().group() + row.query_head;
+    const float top = *std::max_element(row.logits.begin(), row.logits.end());
+    for (std::size_t i = 0; i < row.logits.size(); ++i) {
+      layers[std::size_t(row.layer)].table.at(head, row.position, int(i)) =
+          std::exp(double(row.logits[i]) - double(top));
+    }
+  }
+  return layers;
+}
+
+// Sets are compared, not sums: both drivers agree in which tokens stay although the kernels'
+// float32 probabilities differ from the table's doubles in the last bits.
 TEST_P(TraceReplays, EveryRowSeesWhatTheTableReplaySays) {
   constexpr int kShort = 150;
   TinyEngine tiny(GetParam());
   const Recorded recorded = record_all_layers(tiny, random_ids(kShort), 0);
   SeenRows full;
   TraceReplay(recorded.facts, *tiny.backend, {0, &full, {}}).run(recorded.reader());
-  const int n_kv_heads = recorded.facts.n_kv_heads;
+  const auto layers = layers_of(full, recorded);
   for (const std::string text :
        {"sliding_window", "streaming_llm:sinks=2", "random:seed=3", "h2o", "h2o:norm=mean",
         "h2o:heads=summed", "tova", "tova:scope=head", "lru", "lru:use=topk", "scissorhands",
-        "snapkv:decode=window", "snapkv:decode=tova", "h2o:prefill=streaming:chunk=7"}) {
+        "knorm", "keydiff", "snapkv:decode=window", "snapkv:decode=tova", "pyramidkv",
+        "h2o+pyramid", "snapkv:decode=window+adakv", "h2o:prefill=streaming:chunk=7"}) {
     for (const int prompt : {0, kPrompt}) {
       if (prompt == 0 && !parse_policy(text).acts_in_stream()) continue;
       SeenRows arm;
       const auto policy = fit_for_replay(text, kBudget, recorded, prompt);
-      // The table replay's dense prompt gives sums, not row by row.
-      if (prompt > 0 && policy->prompt_need().replay_rows > 0) continue;
       ReplayRequest request{prompt, nullptr, {{policy, &arm}}};
       TraceReplay replay(recorded.facts, *tiny.backend, request);
       ASSERT_TRUE(replay.run(recorded.reader()));
-      for (int layer = 0; layer < recorded.facts.n_layers; ++layer) {
-        const AttentionTable table = table_of(full, recorded.facts, layer);
-        Replay by_table(policy, table, n_kv_heads, layer);
-        if (prompt > 0) by_table.prompt(prompt);
-        std::vector<std::vector<Positions>> wanted;  // [row][kv_head]
-        for (int t = prompt; t < kShort; ++t) {
-          by_table.step(t);
-          wanted.emplace_back();
-          for (int h = 0; h < n_kv_heads; ++h) {
-            wanted.back().push_back(by_table.visible(h));
-            std::sort(wanted.back().back().begin(), wanted.back().back().end());
+      std::map<std::tuple<int, int, int>, const std::vector<std::int32_t>*> seen;
+      for (const SeenRows::Row& row : arm.rows)
+        seen[{row.layer, row.kv_head, row.position}] = &row.visible;
+      conform::Replay by_table(policy, layers);
+      if (prompt > 0) by_table.prompt(prompt);
+      for (int t = prompt; t < kShort; ++t) {
+        by_table.step(t);
+        for (int layer = 0; layer < recorded.facts.n_layers; ++layer) {
+          for (int h = 0; h < recorded.facts.n_kv_heads; ++h) {
+            ASSERT_EQ(*seen.at({layer, h, t}), by_table.visible(h, layer))
+                << text << " prompt " << prompt << " layer " << layer << " row " << t;
           }
         }
-        for (const SeenRows::Row& row : arm.rows) {
-          if (row.layer != layer) continue;
-          ASSERT_EQ(row.visible,
-                    wanted[std::size_t(row.position - prompt)][std::size_t(row.kv_head)])
-              << text << " prompt " << prompt << " layer " << layer << " row " << row.position;
-        }
       }
+      ASSERT_EQ(by_table.fault(), "") << text;
     }
   }
 }
