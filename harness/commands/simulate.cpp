@@ -39,6 +39,10 @@ ExitCode run_simulate(const SimulateOptions& options) {
   run.arms = arms_of(options.arms);
   run.oracles = options.oracles;
   run.random_seeds = options.random_seeds;
+  if (const auto folder = std::filesystem::absolute(options.csv).parent_path();
+      !options.csv.empty() && !std::filesystem::is_directory(folder)) {
+    throw IoError("--csv " + options.csv + ": there is no folder " + folder.string());
+  }
   const TraceReader trace(options.trace);
   const TraceFacts& facts = trace.facts();
   run.prompt_tokens = options.prompt_tokens.value_or(facts.prompt_tokens);
