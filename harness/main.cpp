@@ -13,9 +13,11 @@
 #include "harness/commands/run.h"
 #include "harness/commands/score.h"
 #include "harness/commands/show.h"
+#include "harness/commands/simulate.h"
 #include "harness/commands/stats.h"
 #include "harness/commands/sweep.h"
 #include "harness/commands/tokenize.h"
+#include "harness/commands/trace.h"
 
 int main(int argc, char** argv) {
   CLI::App app("What does KV-cache eviction cost and save, on this model and this work?",
@@ -41,6 +43,8 @@ int main(int argc, char** argv) {
   kvscope::add_tokenize_command(app, context);
   kvscope::add_score_command(app, context);
   kvscope::add_generate_command(app, context);
+  kvscope::add_trace_command(app, context);
+  kvscope::add_simulate_command(app, context);
   kvscope::add_stats_command(app, context);
   kvscope::add_bench_command(app, context);
   kvscope::add_doctor_command(app, context);

@@ -54,6 +54,9 @@ struct ScoreRequest {
   int chunk_tokens = 0;
   // Called with 0 when the request was accepted, then with every number of tokens that were scored.
   std::function<void(int n_tokens)> advanced = {};
+  // Called for each layer in order with the full run's rows, which a `full` arm or compare_full
+  // brings: [tokens][row_floats] raw projections, before RoPE. Not where token_major.
+  std::function<void(int layer, std::span<const float> qkv)> full_rows = {};
 };
 
 struct ScoreArmResult {

@@ -235,6 +235,8 @@ std::span<const float> LayerPass::dense_hidden() const {
 
 void LayerPass::run_dense(int layer) {
   if (dense_rows_ == 0) return;
+  if (request_.full_rows && dense_rows_ == n_tokens_)
+    request_.full_rows(layer, qkv_.first(std::size_t(dense_rows_) * shape_.row_floats()));
   const int prompt = std::min(request_.prompt_tokens, dense_rows_);
   HeadCache* heads = &dense_.heads[std::size_t(layer) * shape_.n_kv_heads];
   std::vector<std::size_t> cutting;

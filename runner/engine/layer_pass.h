@@ -75,6 +75,7 @@ struct PassRequest {
   // Of the prompt, whose leading tokens' dense rows an earlier pass computed; its other blocks are
   // filled in. Only for passes over a prompt alone that want no hidden states.
   PrefixStore::Prompt* prefix = nullptr;
+  std::function<void(int layer, std::span<const float> qkv)> full_rows = {};  // as ScoreRequest's
 };
 
 // A chunk that makes buffers small and matrix products long: for arms that need no dense rows and

@@ -85,6 +85,7 @@ std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& req
                            false,          request.want_residents, true};
   pass_request.chunk_tokens =
       request.chunk_tokens > 0 ? request.chunk_tokens : flat_chunk_tokens(pass_arms);
+  pass_request.full_rows = request.full_rows;
   LayerPass pass(impl_->context, impl_->forward, pass_request, pass_arms);
 
   std::vector<ScoreArmResult> results(arms.size());
