@@ -39,8 +39,9 @@ ExitCode run_simulate(const SimulateOptions& options) {
   run.arms = arms_of(options.arms);
   run.oracles = options.oracles;
   run.random_seeds = options.random_seeds;
-  if (const auto folder = std::filesystem::absolute(options.csv).parent_path();
-      !options.csv.empty() && !std::filesystem::is_directory(folder)) {
+  const std::filesystem::path folder =
+      options.csv.empty() ? "" : std::filesystem::absolute(options.csv).parent_path();
+  if (!options.csv.empty() && !std::filesystem::is_directory(folder)) {
     throw IoError("--csv " + options.csv + ": there is no folder " + folder.string());
   }
   const TraceReader trace(options.trace);

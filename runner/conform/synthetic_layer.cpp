@@ -117,6 +117,7 @@ DensePrompt::DensePrompt(const SyntheticLayer& layer, const PromptNeed& need, in
                    std::span(keys_).subspan(row * d, d));
     }
   }
+  if (need.raw_keys) raw_keys_ = first_rows(layer.keys, layer.n_kv_heads, n, d, prompt_tokens);
   if (need.values) values_ = first_rows(layer.values, layer.n_kv_heads, n, d, prompt_tokens);
   if (need.queries) queries_ = first_rows(layer.queries, layer.table.n_heads, n, d, prompt_tokens);
 }
@@ -131,6 +132,7 @@ PromptLayer DensePrompt::view(int layer, int n_layers) const {
   view.column_weights = column_weights_;
   view.head_dim = layer_.head_dim;
   view.keys = keys_;
+  view.raw_keys = raw_keys_;
   view.values = values_;
   view.queries = queries_;
   view.inverse_frequency = layer_.inverse_frequency;

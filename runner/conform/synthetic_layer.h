@@ -64,6 +64,7 @@ class DensePrompt final : public PromptRows {
   int prompt_tokens_;
   std::vector<float> column_weights_;
   std::vector<float> keys_;
+  std::vector<float> raw_keys_;
   std::vector<float> values_;
   std::vector<float> queries_;
 };

@@ -50,9 +50,11 @@ PromptLayer PromptStatistics::view(const PromptNeed& need, int layer, int n_laye
   const int n_heads = shape_.n_heads;
   const int n_kv_heads = shape_.n_kv_heads;
   if (need.keys && keys_.empty()) keys_ = by_head(n_heads, n_kv_heads, true);
+  if (need.raw_keys && raw_keys_.empty()) raw_keys_ = by_head(n_heads, n_kv_heads, false);
   if (need.values && values_.empty()) values_ = by_head(n_heads + n_kv_heads, n_kv_heads, false);
   if (need.queries && queries_.empty()) queries_ = by_head(0, n_heads, false);
   if (need.keys) view.keys = keys_;
+  if (need.raw_keys) view.raw_keys = raw_keys_;
   if (need.values) view.values = values_;
   if (need.queries) view.queries = queries_;
   view.inverse_frequency = rope_.inverse_frequency;

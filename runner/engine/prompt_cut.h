@@ -28,9 +28,10 @@ class PromptStatistics final : public PromptRows {
   const RopeTable& rope_;
   ColumnWeightsJob job_;
   std::vector<std::pair<PromptNeed, std::vector<float>>> done_;
-  std::vector<float> keys_;     // [n_kv_heads][prompt_tokens][head_dim]
-  std::vector<float> values_;   // likewise
-  std::vector<float> queries_;  // [n_heads][prompt_tokens][head_dim]
+  std::vector<float> keys_;      // [n_kv_heads][prompt_tokens][head_dim]
+  std::vector<float> raw_keys_;  // the same before RoPE
+  std::vector<float> values_;    // likewise
+  std::vector<float> queries_;   // [n_heads][prompt_tokens][head_dim]
 };
 
 struct CutJob {  // one arm at one layer

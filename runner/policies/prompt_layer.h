@@ -22,6 +22,7 @@ struct PromptNeed {
   // Probabilities row by row, for scores that are no sums: 0 none, else the newest so many rows.
   int replay_rows = 0;
   bool keys = false;
+  bool raw_keys = false;
   bool values = false;
   bool queries = false;
   bool operator==(const PromptNeed&) const = default;
@@ -49,6 +50,7 @@ struct PromptLayer {
   std::span<const float> column_weights;  // [n_heads][P], empty for Rows::kNone
   int head_dim = 0;
   std::span<const float> keys;               // [n_kv_heads][P][head_dim] rotated to their positions
+  std::span<const float> raw_keys;           // the same before RoPE
   std::span<const float> values;             // [n_kv_heads][P][head_dim]
   std::span<const float> queries;            // [n_heads][P][head_dim] before RoPE
   std::span<const float> inverse_frequency;  // [head_dim / 2] of the pairs (2i, 2i+1)

@@ -3,8 +3,8 @@
 #include <cassert>
 #include <numeric>
 
+#include "runner/base/norm.h"
 #include "runner/policies/host_policy.h"
-#include "runner/policies/key_scores.h"
 #include "runner/policies/rule_state.h"
 
 namespace kvscope {
@@ -78,7 +78,7 @@ PromptNeed RulePolicy::cut_need() const {
     case Statistic::kLastUse:
       return {.replay_rows = replay_rows_};
     case Statistic::kKeyNorm:
-      return {.keys = true};
+      return {.raw_keys = true};  // as rows score the newest key, so that both agree to the bit
   }
   return {};
 }
@@ -125,8 +125,9 @@ std::vector<PromptScores> RulePolicy::scores_of_units(const PromptLayer& layer) 
   for (int u = 0; u < n_units; ++u) {
     PromptScores& unit = units[u];
     if (rule_.statistic == Statistic::kKeyNorm) {
-      unit.statistic = knorm_scores(layer.keys.subspan(u * n * layer.head_dim, n * layer.head_dim),
-                                    layer.head_dim);
+      const auto d = static_cast<std::size_t>(layer.head_dim);
+      for (std::size_t i = 0; i < n; ++i)
+        unit.statistic.push_back(-norm(layer.raw_keys.subspan((u * n + i) * d, d)));
     } else if (rule_.statistic != Statistic::kNone) {
       assert(layer.column_weights.size() == n * layer.n_heads);
       const std::size_t first = static_cast<std::size_t>(u) * heads_per_unit * n;
