@@ -38,6 +38,10 @@ constexpr MetricInfo kMetrics[] = {
      "Bytes of keys, values and metadata held after the last selection."},
     {"resident_tokens", "tokens", "continuous", "lower",
      "Tokens held at the end, mean over layers and KV heads."},
+    {"prefill_density", "ratio", "continuous", "lower",
+     "Share of the prompt's causal attention entries that sparse rows compute."},
+    {"prefill_recall", "ratio", "continuous", "higher",
+     "Dense probability of the prompt's last rows on what sparse rows attend to."},
 };
 
 }  // namespace

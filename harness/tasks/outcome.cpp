@@ -68,6 +68,8 @@ void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode 
   bytes("kv_decode_peak_bytes", ledger.decode_peak);
   bytes("kv_steady_bytes", ledger.steady);
   add_metric(outcome, "resident_tokens", ledger.mean_resident_tokens);
+  if (ledger.prefill_density) add_metric(outcome, "prefill_density", *ledger.prefill_density);
+  if (ledger.prefill_recall) add_metric(outcome, "prefill_recall", *ledger.prefill_recall);
 }
 
 namespace {

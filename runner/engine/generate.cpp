@@ -92,6 +92,7 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(
       if (from.is_dense)
         arm.how = RowRule{};  // grows, absolute positions, like the dense rows it continues
       arm.prefill_rows = from.prefill_rows;
+      arm.sparse = from.sparse;
       arm.account = std::move(from.account);
       arm.account_rows = arm.account.n_rows();
       arm.sequence = from.is_dense ? pass.dense_sequence().fork() : std::move(from.sequence);
@@ -108,6 +109,7 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(
       arm.result.ledger =
           arm.account.finish(arm.prefill_rows, c.n_layers * c.n_kv_heads, arm.tokens_seen);
       arm.result.ledger.bytes_by_layer = std::move(arm.bytes_by_layer);
+      arm.sparse.tell(arm.result.ledger);
       row.push_back(std::move(arm.result));
     }
   }

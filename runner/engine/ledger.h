@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace kvscope {
@@ -32,6 +33,10 @@ struct Ledger {
   std::vector<std::int64_t>
       bytes_by_row;  // held after each row past the prompt (pages and metadata)
   std::vector<std::int64_t> bytes_by_layer;  // held at the end
+  // Of prompt rows that leave columns out (sparse prefill), mean over layers and query heads: share
+  // of the causal entries computed, and of the dense rows' probability on them (last 64 rows).
+  std::optional<double> prefill_density = std::nullopt;
+  std::optional<double> prefill_recall = std::nullopt;
   KvBytes peak() const { return peak_of(prefill_peak, decode_peak); }
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runner/backend/backend.h"
+#include "runner/engine/ledger.h"
 #include "runner/policies/storage.h"
 
 namespace kvscope {
@@ -15,6 +16,11 @@ struct SparseMeasure {
   int n_heads = 0;
   double density() const { return n_heads > 0 ? density_sum / n_heads : 1.0; }
   double recall() const { return n_heads > 0 ? recall_sum / n_heads : 1.0; }
+  void tell(Ledger& ledger) const {
+    if (n_heads == 0) return;
+    ledger.prefill_density = density();
+    ledger.prefill_recall = recall();
+  }
 };
 
 // Appends the rows' keys and values to `heads` (empty before), writes the rows' sparse attention to

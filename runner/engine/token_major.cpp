@@ -17,6 +17,7 @@ struct ArmState {
   Account account{PageShape{}};
   std::size_t prefill_rows = 0;
   PrefillMode mode = PrefillMode::kInStream;
+  SparseMeasure sparse;
   int account_first = 0;  // first token of the account's rows
   int rule_first = 0;  // first row under `how`: `every` counts from it
 };
@@ -54,6 +55,7 @@ bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& req
     state.first = request.prompt_tokens;
   }
   state.rule_first = request.prompt_tokens;
+  state.sparse = result.sparse;
   state.sequence = std::move(result.sequence);
   state.account = std::move(result.account);
   state.prefill_rows = result.prefill_rows;
@@ -123,6 +125,7 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
       results[i].error = std::move(error);
     results[i].ledger =
         state.account.finish(state.prefill_rows, c.n_layers * c.n_kv_heads, n_tokens);
+    state.sparse.tell(results[i].ledger);
     for (int layer = 0; layer < c.n_layers; ++layer) {
       results[i].ledger.bytes_by_layer.push_back(layer_bytes(state.sequence, layer, c.n_kv_heads));
     }
