@@ -9,6 +9,7 @@
 #include "metrics/oracle/skill.h"
 #include "runner/base/error.h"
 #include "runner/base/thread_pool.h"
+#include "runner/policies/parts.h"
 #include "runner/trace/replay_policy.h"
 #include "runner/trace/trace_replay.h"
 
@@ -70,7 +71,17 @@ class Simulation {
     return policies_.size() - 1;
   }
 
+  // The best schedule at a budget bounds what holds that budget after every row, no more.
+  void require_bounded(const PolicySpec& spec) const {
+    const bool streams = spec.prefill == PrefillMode::kStreaming && spec.chunk > 1;
+    if (spec.every == 1 && !streams && !compose(spec).page && !spec.info->own_page) return;
+    throw UsageError("policy \"" + spec.canonical +
+                     "\" holds more than its budget between selections, so the oracles at that "
+                     "budget do not bound it; leave --oracles or the policy out");
+  }
+
   void add_arm(const ArmPlan& plan) {
+    if (run_.oracles) require_bounded(plan.policy);
     Place place{fit(plan.policy, plan.budget), {}};
     SimulatedArm arm{plan, place.policy->budget_tokens(), false, {}};
     arm.grows = !place.policy->scan_rule().has_value();

@@ -11,7 +11,7 @@ using Statistic = ScanRule::Statistic;
 
 NaiveRule::NaiveRule(const ScanRule& rule, UnitPlace place, const KeptHead& start)
     : rule_(rule), place_(place), positions_(start.positions) {
-  if (start.budget_tokens > 0) rule_.budget_tokens = start.budget_tokens;
+  if (start.budget_tokens > 0) rule_ = with_budget(rule_, start.budget_tokens);
   for (std::size_t i = 0; i < start.positions.size(); ++i) {
     Token token;
     if (!start.statistic.empty()) token.statistic = start.statistic[i];

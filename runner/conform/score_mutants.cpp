@@ -37,12 +37,15 @@ PolicyPtr sees(const PolicySpec& spec, const FitRequest& request, const See& cha
                  Defect{.cut = [change](const Policy& policy, const PromptLayer& layer) {
                    std::vector<float> weights(layer.column_weights.begin(),
                                               layer.column_weights.end());
-                   std::vector<float> keys(layer.keys.begin(), layer.keys.end());
+                   // A score reads its keys before or after RoPE, never both.
+                   const bool raw = layer.keys.empty();
+                   const std::span<const float> given = raw ? layer.raw_keys : layer.keys;
+                   std::vector<float> keys(given.begin(), given.end());
                    std::vector<float> values(layer.values.begin(), layer.values.end());
                    change(layer, weights, keys, values);
                    PromptLayer seen = layer;
                    seen.column_weights = weights;
-                   seen.keys = keys;
+                   (raw ? seen.raw_keys : seen.keys) = keys;
                    seen.values = values;
                    return policy.select_prompt(seen);
                  }});

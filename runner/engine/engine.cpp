@@ -24,9 +24,7 @@ void require_storable(const Policy& policy, const ModelConfig& config) {
   }
 }
 
-int bounded_slots(const Policy& policy, bool in_stream) {
-  return policy.budget_tokens() + (in_stream ? 1 : policy.chunk());
-}
+int bounded_slots(const Policy& policy, bool in_stream) { return policy.most_slots(in_stream); }
 
 Engine::Impl::Impl(const Model& model, Backend& backend)
     : context{model,

@@ -25,6 +25,12 @@ std::unique_ptr<PrefixStore::Prompt> PrefixStore::start(std::span<const std::int
   return std::make_unique<Prompt>(*this, std::move(*started), int(tokens.size()));
 }
 
+PrefixCacheCounters PrefixStore::counters() const {
+  const PrefixCacheCounters& now = cache_.counters();
+  return {past_.prompt_tokens + now.prompt_tokens, past_.hit_tokens + now.hit_tokens,
+          past_.evictions + now.evictions, past_.duplicate_blocks + now.duplicate_blocks};
+}
+
 std::int64_t PrefixStore::held_bytes() const {
   std::int64_t bytes = 0;
   for (const auto& block : blocks_) bytes += std::int64_t(block.size() * sizeof(float));
@@ -44,7 +50,9 @@ PrefixStore::Prompt::Prompt(PrefixStore& store, PrefixCache::Start start, int n_
       n_tokens_(n_tokens) {}
 
 PrefixStore::Prompt::~Prompt() {
-  if (!finished_) store_.cache_ = PrefixCache(store_.cache_.n_blocks(), kBlockTokens);
+  if (finished_) return;
+  store_.past_ = store_.counters();
+  store_.cache_ = PrefixCache(store_.cache_.n_blocks(), kBlockTokens);
 }
 
 void PrefixStore::Prompt::finish() {

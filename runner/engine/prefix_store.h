@@ -48,8 +48,8 @@ class PrefixStore {
   // Nothing where the prompt needs more blocks than there are.
   std::unique_ptr<Prompt> start(std::span<const std::int32_t> tokens);
 
-  const PrefixCacheCounters& counters() const { return cache_.counters(); }
-  std::int64_t held_bytes() const;  // of blocks that were ever written
+  PrefixCacheCounters counters() const;  // since the store was made
+  std::int64_t held_bytes() const;       // of blocks that were ever written
 
  private:
   // Of one block and layer: [kBlockTokens][row_floats], then [n_heads][kBlockTokens].
@@ -61,6 +61,7 @@ class PrefixStore {
   int n_layers_;
   AttentionShape shape_;
   PrefixCache cache_;
+  PrefixCacheCounters past_;  // of caches that a stopped pass took with it
   std::vector<std::vector<float>>
       blocks_;  // [n_blocks], empty until used: [n_layers][layer_floats]
 };

@@ -55,7 +55,7 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
     job.positions = how.positions;
     job.rule = how.rule;
     if (how.rule.evicts() && sequence.budget_tokens[index] > 0)
-      job.rule.budget_tokens = sequence.budget_tokens[index];
+      job.rule = with_budget(how.rule, sequence.budget_tokens[index]);
     job.read = how.read;
     if (how.read) job.read_pages = &sequence.read_pages[index];
     job.host = sequence.host.empty() ? nullptr : sequence.host[index].get();

@@ -105,13 +105,15 @@ constexpr std::array<ParamInfo, 5> kParams = {{
     {"tau2", "1", "float 0.01…100"},
 }};
 
-constexpr std::array<ParamInfo, 2> kPartParams = {{
+constexpr std::array<ParamInfo, 3> kPartParams = {{
+    {"window", "32", "2… (newest prompt rows that the layers' preferences come from)"},
     {"tau1", "1", "float 0.01…100"},
     {"tau2", "1", "float 0.01…100"},
 }};
 
 void apply(const PartSpec& part, Composition& composition) {
-  composition.cake = CakeBudgets{float_param(part, "tau1"), float_param(part, "tau2")};
+  composition.cake =
+      CakeBudgets{float_param(part, "tau1"), float_param(part, "tau2"), int_param(part, "window")};
 }
 
 }  // namespace

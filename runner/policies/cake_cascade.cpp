@@ -17,10 +17,12 @@ class CakeCascade final : public PromptCascade {
   }
 
   std::vector<KeptHead> cut(const PromptLayer& layer) override {
-    const int window = policy_.protected_window();
+    const int window = std::min(policy_.protected_tokens(), layer.prompt_tokens);
     double entropy_nats = 0.0;
     double variance = 0.0;
-    for (const CakeWindow& head : cake_windows(layer, window)) {
+    const int rows = policy_.cake_window();
+    for (const CakeWindow& head :
+         rows > 0 ? cake_windows(layer, rows) : std::vector<CakeWindow>()) {
       entropy_nats += head.entropy_nats();
       variance += head.variance();
     }
@@ -58,8 +60,8 @@ class CakeCascade final : public PromptCascade {
   int budget_;
   bool at_end_;
   CakeOptions options_;
-  // Of the layers so far. Scores of the whole prompt are kept instead of those of what stays: 4
-  // bytes a token, freed with the prompt.
+  // Of the layers so far, whole prompts: working memory of the prefill that no ledger counts, freed
+  // with the prompt. The cache itself holds what the cascade leaves.
   std::vector<PromptLayer> layers_;  // shapes alone
   std::vector<std::vector<PromptScores>> scores_;
   std::vector<double> preferences_;

@@ -85,8 +85,25 @@ FittedPolicy::FittedPolicy(const PolicySpec& spec, const Fitting& fitting)
 PromptNeed FittedPolicy::prompt_need() const {
   if (never_evicts() || prefill() == PrefillMode::kStreaming) return {};
   PromptNeed need = cut_need();
-  if (composition_.cake) need.replay_rows = std::max(need.replay_rows, protected_window());
+  if (composition_.cake) need.replay_rows = std::max(need.replay_rows, cake_window());
   return need;
+}
+
+int FittedPolicy::cake_window() const {
+  const int wished = composition_.cake->window;
+  return std::min(wished > 0 ? wished : protected_window(), fitting_.prompt_tokens - 1);
+}
+
+int FittedPolicy::most_slots(bool in_stream) const {
+  const int budget = fitting_.budget_tokens * (composition_.pyramid ? 2 : 1);  // hi < 2B
+  int beyond = std::max(1, every());
+  if (!in_stream) beyond = std::max(beyond, chunk());
+  if (composition_.page) beyond = std::max(beyond, composition_.page->page_tokens);
+  return budget + beyond;
+}
+
+int FittedPolicy::drop_tokens(int budget) const {
+  return std::min(fitting_.drop_tokens, std::max(1, budget - protected_tokens()));
 }
 
 int FittedPolicy::protected_window() const {
@@ -142,8 +159,10 @@ KeptHead FittedPolicy::keep_unit(const PromptScores& unit, int budget, int promp
   std::vector<std::int32_t> positions(prompt_tokens);
   std::iota(positions.begin(), positions.end(), 0);
   int stays = budget;
-  if (prompt_tokens > budget)
-    stays = std::min(budget, std::max(1, prompt_tokens - fitting_.drop_tokens));
+  // A cascade cuts again at smaller budgets: what each cut drops must not depend on them, so that
+  // the kept sets are nested.
+  const int drop = composition_.cake ? fitting_.drop_tokens : drop_tokens(budget);
+  if (prompt_tokens > budget) stays = std::min(budget, std::max(1, prompt_tokens - drop));
   const TopK kept =
       unit.integer_scores.empty()
           ? keep_protected_and_best<float>(fitting_.protection, positions, unit.scores, stays)
@@ -173,7 +192,7 @@ KeptHead FittedPolicy::keep_unit(const PromptScores& unit, int budget, int promp
 }
 
 Selection FittedPolicy::selection(int budget) const {
-  return {budget, fitting_.protection, composition_.page, fitting_.drop_tokens};
+  return {budget, fitting_.protection, composition_.page, drop_tokens(budget)};
 }
 
 std::optional<ScanRule> FittedPolicy::scan_rule() const {
@@ -239,6 +258,7 @@ ScanRule second_rule(DecodeMode decode, int budget_tokens, bool protect_last, bo
     rule.statistic = ScanRule::Statistic::kSum;
     rule.victim = ScanRule::Victim::kLowest;
     rule.recent = budget_tokens / 2;
+    rule.half_is_recent = true;
   } else {
     assert(decode == DecodeMode::kWindow);
   }

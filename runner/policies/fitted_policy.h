@@ -49,6 +49,7 @@ class FittedPolicy : public Policy {
   std::unique_ptr<PolicyState> make_state(UnitPlace place, const KeptHead& start) const final;
   std::unique_ptr<PolicyState> make_streaming_state(UnitPlace place) const final;
   int unit_budget(UnitPlace place) const final;
+  int most_slots(bool in_stream) const final;
 
   // For a cascade, which cuts a layer again when others take from it.
   std::vector<PromptScores> layer_scores(const PromptLayer& layer) const {
@@ -57,6 +58,8 @@ class FittedPolicy : public Policy {
   std::vector<KeptHead> keep_best(int layer_budget, const PromptLayer& layer,
                                   const std::vector<PromptScores>& scores) const;
   int protected_window() const;
+  int protected_tokens() const { return protected_window() + fitting_.protection.sinks; }
+  int cake_window() const;  // prompt rows that preferences come from, fewer than the prompt's
   const Composition& composition() const { return composition_; }
 
  protected:
@@ -79,6 +82,7 @@ class FittedPolicy : public Policy {
   std::vector<int> layer_budgets(int n_layers) const;  // empty: the budget for all
   KeptHead keep_unit(const PromptScores& unit, int budget, int prompt_tokens) const;
   Selection selection(int budget) const;
+  int drop_tokens(int budget) const;
 
   DecodeMode decode_;
   Composition composition_;

@@ -6,9 +6,10 @@
 //   block_sparse  : per block of 64 rows the `blocks` best key blocks by mean-pooled products
 //
 // Needs     : per layer and query head a short pass over the last 64 rows (vertical_slash).
-// State     : none. Nothing is evicted and decoding is dense; a score's cut sees the sparse rows.
-// Deviations: the diagonal is always attended to. One pattern for all heads (the published search
-// ends with vertical_slash for every head).
+// State     : none. Nothing is evicted and decoding is dense.
+// Deviations: index and the scores of a cut come from the dense attention of the sparse pass's own
+// queries and keys, masked columns included. The diagonal is always attended to. One pattern for
+// all heads (the published search ends with vertical_slash for every head).
 #include <array>
 
 #include "runner/policies/builtin_parts.h"

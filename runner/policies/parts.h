@@ -29,6 +29,7 @@ struct HeadBudgets {  // Ada-KV, policies.md 2.11
 struct CakeBudgets {  // policies.md 2.12
   double tau1 = 1.0;
   double tau2 = 1.0;
+  int window = 0;  // newest prompt rows that preferences come from; 0: the score's own window
 };
 
 // What all parts of a policy say together.

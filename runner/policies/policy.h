@@ -60,6 +60,8 @@ class Policy {
   virtual std::unique_ptr<PolicyState> make_streaming_state(UnitPlace place) const {
     return make_state(place, {});
   }
+  // Most tokens that a unit attends over once its cache is full.
+  virtual int most_slots(bool in_stream) const { return budget_tokens_ + (in_stream ? 1 : chunk_); }
   // Of a unit that starts without a prompt's cut.
   virtual int unit_budget(UnitPlace) const { return budget_tokens_; }
   // Which cached tokens a row attends to where not all (selection without eviction).

@@ -49,7 +49,7 @@ TopK keep_by_rule(const ScanRule& rule, UnitPlace place, std::span<const std::in
 
 RuleState::RuleState(const ScanRule& rule, UnitPlace place, const KeptHead& start)
     : rule_(rule), place_(place), statistic_(start.statistic), count_(start.count) {
-  if (start.budget_tokens > 0) rule_.budget_tokens = start.budget_tokens;
+  if (start.budget_tokens > 0) rule_ = with_budget(rule_, start.budget_tokens);
   if (keeps_statistic(rule_.statistic)) statistic_.resize(start.positions.size());
   if (!keeps_count(rule_.statistic)) return;
   if (rule_.statistic == ScanRule::Statistic::kLastUse && count_.empty())

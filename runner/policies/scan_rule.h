@@ -40,8 +40,9 @@ struct ScanRule {
       0;           // resident tokens per (layer, KV head) after a selection; 0 = never evicts
   int sinks = 0;   // original positions < sinks are protected
   int recent = 0;  // the newest `recent` tokens are protected
-  bool protect_last = true;  // the newest token is protected
-  std::uint64_t seed = 0;    // for kPriority
+  bool half_is_recent = false;  // `recent` is half of a unit's own budget
+  bool protect_last = true;     // the newest token is protected
+  std::uint64_t seed = 0;       // for kPriority
   // kLastUse: a row uses the tokens of weight ≥ threshold / |V|, or (threshold 0) the top_k
   // heaviest (0: max(1, ⌈0.05·|V|⌉)); the newest token always.
   float threshold = 0.0F;
@@ -52,6 +53,13 @@ struct ScanRule {
   bool evicts() const { return budget_tokens > 0; }
   bool operator==(const ScanRule&) const = default;
 };
+
+// The rule of a unit that has a budget of its own.
+inline ScanRule with_budget(ScanRule rule, int budget_tokens) {
+  rule.budget_tokens = budget_tokens;
+  if (rule.half_is_recent) rule.recent = budget_tokens / 2;
+  return rule;
+}
 
 // The weight from which a row uses a token: "≥ 1/n" must not flip on rounding where attention is
 // exactly uniform (policies.md 1.4).

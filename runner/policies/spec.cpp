@@ -261,6 +261,12 @@ PolicySpec parse_policy(std::string_view untrimmed, const PolicyCatalog& catalog
       })) {
     spec.implied_part = info.own_part;
   }
+  for (const PartSpec& part : given) {
+    if (!info.own_part.empty() && part.name == info.own_part) {
+      throw UsageError(prefix(text) + std::string(info.name) + " has layer budgets of its own; " +
+                       "leave \"+" + part.name + "\" out");
+    }
+  }
   spec.parts = in_registry_order(std::move(given));
   read_modes(spec);
   check_only_with(text, params, spec);

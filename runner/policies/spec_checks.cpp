@@ -61,6 +61,21 @@ void check_combinations(const std::string& where, const PolicyInfo& info, const 
                       "out between heads; leave +adakv out");
   check.refuse_if(name == "quest" && spec.positions != PositionMode::kAbsolute,
                   "quest bounds keys at their own positions; use positions=absolute");
+  const bool absolute = spec.positions == PositionMode::kAbsolute;
+  check.refuse_if(name == "quest" && parts.storage.format == Storage::Format::kKivi,
+                  "quest bounds keys as they joined, which kivi quantises later; use kv_int8");
+  check.refuse_if(name == "keydiff" && spec.positions == PositionMode::kCacheRelative,
+                  "keydiff compares keys after RoPE, which a cache of relative positions does not "
+                  "hold; use positions=absolute or rerotate");
+  check.refuse_if(name == "expected_attention" && streaming && !absolute,
+                  "expected_attention turns queries to original positions; use positions=absolute "
+                  "in a streamed prompt");
+  check.refuse_if(spec.positions == PositionMode::kRerotate && parts.storage.is_quantised(),
+                  "rerotate would quantise every key anew at each eviction; use positions=absolute "
+                  "or cache_relative");
+  check.refuse_if(parts.heads && parts.heads->normalize && (name == "knorm" || name == "keydiff"),
+                  "normalize=true weighs heads by shares of scores, and " + name +
+                      "'s scores are negative; leave normalize out");
   check.refuse_if(parts.sparse_prefill && parts.cake,
                   "cake's budgets and sparse prompt rows do not go together in this build; leave "
                   "one of them out");

@@ -84,6 +84,7 @@ inline std::vector<std::string> in_stream_policies() {
     texts.emplace_back(info.name);
     if (info.name == "full" || info.name == "quest") continue;
     for (const char* mode : {"absolute", "cache_relative", "rerotate"}) {
+      if (info.name == "keydiff" && std::string_view(mode) == "cache_relative") continue;
       texts.push_back(std::string(info.name) + ":positions=" + mode);
     }
   }
@@ -123,6 +124,10 @@ inline std::vector<std::string> prompt_policies() {
                              "h2o:decode=tova+adakv",
                              "snapkv+pyramid+adakv:alpha=0:normalize=true",
                              "h2o+cake",
+                             "knorm:protect_last=false+cake",
+                             "snapkv:decode=h2o+adakv",
+                             "scissorhands+pyramid",
+                             "paged_eviction+cake",
                              "expected_attention",
                              "expected_attention:decode=window",
                              "knorm:decode=grow",

@@ -120,6 +120,7 @@ TEST(Fit, the_second_rule_holds_the_same_budget) {
                            .victim = ScanRule::Victim::kLowest,
                            .budget_tokens = 8,
                            .recent = 4,
+                           .half_is_recent = true,
                            .protect_last = false}));
   // One set a layer can go on as one; sets that differ between heads cannot.
   const auto shared = fitted("streaming_llm:decode=tova", 8, 20);
