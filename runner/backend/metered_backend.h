@@ -11,8 +11,8 @@
 
 namespace kvscope {
 
-// "embed", "matmul", "elementwise" (rms_norm, swiglu, add), "attend_dense", "attend_sparse", "scan",
-// "column_weights", "attention_rows", "gather", "log_sum_exp", "compare_logits".
+// "embed", "matmul", "elementwise" (rms_norm, swiglu, add), "attend_dense", "attend_sparse",
+// "scan", "column_weights", "attention_rows", "gather", "log_sum_exp", "compare_logits".
 struct StageCounter {
   std::string_view stage;
   int n_out = 0;  // matmul: one counter a shape [n_out][n_in]; 0 elsewhere

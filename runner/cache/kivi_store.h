@@ -79,7 +79,7 @@ class KiviStore {
   KiviOptions options_;
   int head_dim_ = 0;
   int n_values_ = 0;
-  std::int64_t held_bytes_ = 0;  // of all blocks, as allocated
+  std::int64_t held_bytes_ = 0;                       // of all blocks, as allocated
   std::vector<std::shared_ptr<const Block>> keys_;    // residual_tokens each
   std::vector<std::shared_ptr<const Block>> values_;  // kPageSlots each
   Block open_;  // values since the last sealed block: n_values % kPageSlots of kPageSlots rows

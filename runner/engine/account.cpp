@@ -26,9 +26,8 @@ void Account::add(KvBytes& to, const KvBytes& x) {
 void Account::prompt_layer(int prompt_tokens, int n_kv_heads, bool two_pass,
                            const HeadCache* kept) {
   const std::int64_t pages = (prompt_tokens + kPageSlots - 1) / kPageSlots;
-  const KvBytes dense =
-      bytes_of(dense_shape_, std::int64_t(prompt_tokens) * n_kv_heads, pages * n_kv_heads,
-               sizeof(std::int32_t));
+  const KvBytes dense = bytes_of(dense_shape_, std::int64_t(prompt_tokens) * n_kv_heads,
+                                 pages * n_kv_heads, sizeof(std::int32_t));
   KvBytes now = two_pass ? dense_ : kept_;
   add(now, dense);
   prompt_peak_ = peak_of(prompt_peak_, now);

@@ -19,7 +19,7 @@ struct Sequence {
   std::vector<std::unique_ptr<PolicyState>>
       host;  // [n_layers][n_kv_heads] (first head of a unit), or empty: rules run as data
   std::vector<QuestPages> read_pages;  // [n_layers][n_kv_heads], or empty: rows read everything
-  std::vector<int> budget_tokens;  // [n_layers][n_kv_heads] of the unit; 0: the rule's own
+  std::vector<int> budget_tokens;      // [n_layers][n_kv_heads] of the unit; 0: the rule's own
   std::string failure;  // of a prompt's cut, or of a state that another rule has replaced
 
   // Why its rule failed (PolicyState::error()); empty: it did not.

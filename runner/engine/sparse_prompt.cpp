@@ -50,8 +50,8 @@ void attend_sparse_prompt(Backend& backend, const AttentionShape& shape, const R
       case SparsePrefill::Pattern::kBlockSparse: {
         const int d = shape.head_dim;
         const std::vector<float> queries = rotated_head(shape, rope, qkv, n_rows, h * d);
-        const std::vector<float> keys = rotated_head(
-            shape, rope, qkv, n_rows, (shape.n_heads + h / shape.group()) * d);
+        const std::vector<float> keys =
+            rotated_head(shape, rope, qkv, n_rows, (shape.n_heads + h / shape.group()) * d);
         index[h] = std::make_unique<BlockSparseIndex>(
             block_sparse_index(queries, keys, d, {.top_blocks = sparse.top_blocks}));
         break;

@@ -19,7 +19,7 @@ struct ArmState {
   PrefillMode mode = PrefillMode::kInStream;
   SparseMeasure sparse;
   int account_first = 0;  // first token of the account's rows
-  int rule_first = 0;  // first row under `how`: `every` counts from it
+  int rule_first = 0;     // first row under `how`: `every` counts from it
 };
 
 // Empty caches with the rule's state started, or the prompt done the way the arm asks.
@@ -86,7 +86,8 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
       const int done = state.first + int(state.hidden.size() / c.d_model);
       if (t < done) continue;
       rows.push_back({&state.sequence, state.how, request.tokens[t], t, &state.account,
-                      std::size_t(t - state.account_first), t - state.rule_first, n_tokens - 1 - t});
+                      std::size_t(t - state.account_first), t - state.rule_first,
+                      n_tokens - 1 - t});
       fed.push_back(&state);
     }
     if (rows.empty()) continue;

@@ -31,12 +31,29 @@ TEST_F(Commands, ListsWhatThereIs) {
   for (const auto& policy : json::parse(kvscope("list policies --json").out)) {
     names.push_back(policy["name"]);
   }
-  EXPECT_EQ(names,
-            (std::vector<std::string>{
-                "full", "sliding_window", "streaming_llm", "random", "lru", "h2o", "scissorhands",
-                "tova", "snapkv", "cake", "knorm", "keydiff", "expected_attention",
-                "paged_eviction", "quest", "+pyramid", "+adakv", "+cake", "+page", "+kivi",
-                "+kv_int8", "+kv_fp8", "+minference"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"full",
+                                             "sliding_window",
+                                             "streaming_llm",
+                                             "random",
+                                             "lru",
+                                             "h2o",
+                                             "scissorhands",
+                                             "tova",
+                                             "snapkv",
+                                             "cake",
+                                             "knorm",
+                                             "keydiff",
+                                             "expected_attention",
+                                             "paged_eviction",
+                                             "quest",
+                                             "+pyramid",
+                                             "+adakv",
+                                             "+cake",
+                                             "+page",
+                                             "+kivi",
+                                             "+kv_int8",
+                                             "+kv_fp8",
+                                             "+minference"}));
   names.clear();
   for (const auto& task : json::parse(kvscope("list tasks --json").out)) {
     names.push_back(task["name"]);
