@@ -177,7 +177,9 @@ void add_conform_command(CLI::App& app, CommandContext& context) {
   command
       ->add_option("--plugin,--policy-plugin", options->plugins,
                    "Shared library with a policy of your own; without POLICY it alone is checked")
-      ->type_name("FILE");
+      ->type_name("FILE.so")
+      ->expected(1)
+      ->take_all();
   command->add_option("--cases", options->cases, "Random requests of each property and shape")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();

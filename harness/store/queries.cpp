@@ -87,14 +87,24 @@ std::vector<RunRow> list_runs(Store& store) {
 
 namespace {
 
-// "h2o@0.2" is "h2o@0.200": budgets are named as they are stored.
+// "adakv" is "snapkv+adakv": policies are named as they are stored.
+std::string stored_policy(std::string_view text) {
+  try {
+    return parse_policy(text).canonical;
+  } catch (const UsageError&) {  // of a newer program, of a plug-in, or no policy at all
+    return std::string(text);
+  }
+}
+
+// "h2o@0.2" is "h2o@0.200": so are budgets.
 std::string stored_label(std::string_view selector) {
   const std::size_t at = selector.rfind('@');
   if (at == std::string_view::npos) return std::string(selector);
   const std::string_view suffix = selector.ends_with(kHiddenSuffix) ? kHiddenSuffix : "";
   const std::string_view name = selector.substr(0, selector.size() - suffix.size());
   try {
-    return std::string(name.substr(0, at + 1))
+    return stored_policy(name.substr(0, at))
+        .append("@")
         .append(parse_budget_ratio(name.substr(at + 1)).label())
         .append(suffix);
   } catch (const UsageError&) {
@@ -114,10 +124,10 @@ std::vector<ArmRow> arms_named(Store& store, std::string_view selector) {
   if (found.empty()) found = arms_where(store, std::string(kLabel) + "=?", stored_label(selector));
   // Where no arm of that label sees the question, the one that does not is meant.
   if (found.empty()) found = arms_where(store, "policy||'@'||budget=?", stored_label(selector));
-  if (found.empty()) found = arms_where(store, "policy=?", selector);
+  if (found.empty()) found = arms_where(store, "policy=?", stored_policy(selector));
   if (found.empty() && selector.ends_with(kHiddenSuffix)) {
     found = arms_where(store, "question_visibility='hidden' AND policy=?",
-                       selector.substr(0, selector.size() - kHiddenSuffix.size()));
+                       stored_policy(selector.substr(0, selector.size() - kHiddenSuffix.size())));
   }
   return found;
 }

@@ -31,12 +31,6 @@ PrefixCacheCounters PrefixStore::counters() const {
           past_.evictions + now.evictions, past_.duplicate_blocks + now.duplicate_blocks};
 }
 
-std::int64_t PrefixStore::held_bytes() const {
-  std::int64_t bytes = 0;
-  for (const auto& block : blocks_) bytes += std::int64_t(block.size() * sizeof(float));
-  return bytes;
-}
-
 float* PrefixStore::block(int layer, BlockId id) {
   std::vector<float>& floats = blocks_[id];
   floats.resize(n_layers_ * layer_floats());

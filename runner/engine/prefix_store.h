@@ -49,7 +49,6 @@ class PrefixStore {
   std::unique_ptr<Prompt> start(std::span<const std::int32_t> tokens);
 
   PrefixCacheCounters counters() const;  // since the store was made
-  std::int64_t held_bytes() const;       // of blocks that were ever written
 
  private:
   // Of one block and layer: [kBlockTokens][row_floats], then [n_heads][kBlockTokens].

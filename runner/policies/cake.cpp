@@ -92,7 +92,7 @@ std::unique_ptr<Policy> make_cake(const PolicySpec& spec, const FitRequest& requ
       spec,
       Fitting{.budget_tokens = budget_tokens,
               .prompt_tokens = request.length,
-              .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0, false),
+              .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0),
               .protection = {.recent = fit_window(spec, request, budget_tokens)}},
       options);
 }

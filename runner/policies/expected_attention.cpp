@@ -127,7 +127,7 @@ std::unique_ptr<Policy> make_expected_attention(const PolicySpec& spec, const Fi
   options.epsilon = float_param(spec, "epsilon");
   const int most = std::min(budget_tokens - 1, request.length - 1);
   options.n_sink = fit_param(spec, request, "n_sink", 4, most, most, "the budget less one token");
-  ScanRule rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0, true);
+  ScanRule rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0);
   return std::make_unique<ExpectedAttention>(
       spec,
       Fitting{.budget_tokens = budget_tokens,

@@ -5,14 +5,13 @@
 
 namespace kvscope {
 
-ScanRule host_rule(int budget_tokens, ScanRule::Scope scope, int slot_bytes, bool needs_contents) {
+ScanRule host_rule(int budget_tokens, ScanRule::Scope scope, int slot_bytes) {
   ScanRule rule;
   rule.statistic = ScanRule::Statistic::kHost;
   rule.victim = ScanRule::Victim::kLowest;
   rule.scope = scope;
   rule.budget_tokens = budget_tokens;
   rule.host_slot_bytes = slot_bytes;
-  rule.needs_contents = needs_contents;
   return rule;
 }
 

@@ -6,7 +6,7 @@
 namespace kvscope {
 
 // The rule entry of such a policy: its scope and budget, and what its state costs.
-ScanRule host_rule(int budget_tokens, ScanRule::Scope scope, int slot_bytes, bool needs_contents);
+ScanRule host_rule(int budget_tokens, ScanRule::Scope scope, int slot_bytes);
 
 // A prompt's keys or values of one or all KV heads as slots: slot = position.
 class PromptReader final : public SlotReader {

@@ -13,28 +13,15 @@
 #include "runner/policies/key_scores.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
+
+#include "runner/base/norm.h"
 
 namespace kvscope {
 namespace {
 
 constexpr float kSmallestKeyNorm = 1e-12F;
-
-// Eight interleaved partial sums: one fixed order that also vectorises.
-float dot(std::span<const float> a, std::span<const float> b) {
-  constexpr std::size_t kLanes = 8;
-  std::array<float, kLanes> sums{};
-  std::size_t i = 0;
-  for (; i + kLanes <= a.size(); i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  for (std::size_t lane = 0; i < a.size(); ++i, ++lane) sums[lane] += a[i] * b[i];
-  float sum = 0.0F;
-  for (const float partial : sums) sum += partial;
-  return sum;
-}
 
 std::span<const float> row_of(std::span<const float> rows, std::size_t row, int dim) {
   return rows.subspan(row * dim, dim);
@@ -46,8 +33,7 @@ std::vector<float> row_norms(std::span<const float> rows, int dim) {
   assert(dim > 0 && rows.size() % dim == 0);
   std::vector<float> norms(rows.size() / dim);
   for (std::size_t i = 0; i < norms.size(); ++i) {
-    const auto row = row_of(rows, i, dim);
-    norms[i] = std::sqrt(dot(row, row));
+    norms[i] = norm(row_of(rows, i, dim));
   }
   return norms;
 }

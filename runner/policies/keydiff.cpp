@@ -66,7 +66,7 @@ std::unique_ptr<Policy> make_keydiff(const PolicySpec& spec, const FitRequest& r
   return std::make_unique<KeyDiff>(
       spec, Fitting{.budget_tokens = budget_tokens,
                     .prompt_tokens = request.length,
-                    .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0, true),
+                    .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0),
                     .protection = {.last = spec.protect_last}});
 }
 

@@ -90,7 +90,7 @@ std::unique_ptr<Policy> make_paged_eviction(const PolicySpec& spec, const FitReq
   return std::make_unique<PagedEviction>(
       spec, Fitting{.budget_tokens = budget_tokens,
                     .prompt_tokens = request.length,
-                    .rule = host_rule(budget_tokens, ScanRule::Scope::kLayer, sizeof(float), true),
+                    .rule = host_rule(budget_tokens, ScanRule::Scope::kLayer, sizeof(float)),
                     .one_set = true,
                     .protection = {sink_blocks * block, block, spec.protect_last},
                     .page = PageWrap{block, sink_blocks, PageReduction::kMean}});

@@ -139,10 +139,9 @@ std::unique_ptr<Policy> make_plugin(const Library& library, const PolicySpec& sp
                   .one_set = by_layer,
                   .protection = {.last = spec.protect_last}};
   if (policy.acts_in_stream != 0) {
-    fitting.rule = host_rule(
-        budget_tokens, by_layer ? ScanRule::Scope::kLayer : ScanRule::Scope::kHead,
-        policy.slot_state_bytes,
-        library->needs(KVSCOPE_NEEDS_KEYS | KVSCOPE_NEEDS_VALUES | KVSCOPE_NEEDS_QUERIES));
+    fitting.rule =
+        host_rule(budget_tokens, by_layer ? ScanRule::Scope::kLayer : ScanRule::Scope::kHead,
+                  policy.slot_state_bytes);
   }
   return std::make_unique<PluginPolicy>(library, spec, fitting);
 }

@@ -35,7 +35,7 @@ class SlotReader {
 // A unit's slots.
 struct Slots {
   std::span<const std::int32_t> positions;  // [n_slots] original position by slot, any order
-  const SlotReader* reader = nullptr;       // null where the rule declared no use for it
+  const SlotReader* reader = nullptr;       // null where keys and values are not at hand
 
   Slots() = default;
   Slots(std::span<const std::int32_t> by_slot, const SlotReader* contents = nullptr)
@@ -50,7 +50,7 @@ struct VisibleRow {
   std::span<const float> probabilities;
   int n_query_heads = 0;
   const SlotReader* reader = nullptr;
-  // Of the newest token, as projected (before RoPE); empty where the rule declared no use for them.
+  // Of the newest token, as projected (before RoPE); empty where they are not at hand.
   std::span<const float> queries = {};            // [n_query_heads][head_dim]
   std::span<const float> keys = {};               // [n_kv_heads of the unit][head_dim]
   std::span<const float> values = {};             // [n_kv_heads of the unit][head_dim]

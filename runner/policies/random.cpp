@@ -87,7 +87,7 @@ std::unique_ptr<Policy> make_random(const PolicySpec& spec, const FitRequest& re
         spec,
         Fitting{.budget_tokens = budget_tokens,
                 .prompt_tokens = request.length,
-                .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0, false),
+                .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0),
                 .protection = {.last = spec.protect_last}},
         seed_param(spec, "seed"));
   }

@@ -3,8 +3,8 @@
 #include <cassert>
 #include <numeric>
 
-#include "runner/base/norm.h"
 #include "runner/policies/host_policy.h"
+#include "runner/policies/key_scores.h"
 #include "runner/policies/rule_state.h"
 
 namespace kvscope {
@@ -125,9 +125,8 @@ std::vector<PromptScores> RulePolicy::scores_of_units(const PromptLayer& layer) 
   for (int u = 0; u < n_units; ++u) {
     PromptScores& unit = units[u];
     if (rule_.statistic == Statistic::kKeyNorm) {
-      const auto d = static_cast<std::size_t>(layer.head_dim);
-      for (std::size_t i = 0; i < n; ++i)
-        unit.statistic.push_back(-norm(layer.raw_keys.subspan((u * n + i) * d, d)));
+      const std::size_t keys = n * layer.head_dim;
+      unit.statistic = knorm_scores(layer.raw_keys.subspan(u * keys, keys), layer.head_dim);
     } else if (rule_.statistic != Statistic::kNone) {
       assert(layer.column_weights.size() == n * layer.n_heads);
       const std::size_t first = static_cast<std::size_t>(u) * heads_per_unit * n;

@@ -47,8 +47,7 @@ struct ScanRule {
   // heaviest (0: max(1, ⌈0.05·|V|⌉)); the newest token always.
   float threshold = 0.0F;
   int top_k = 0;
-  bool needs_contents = false;  // kHost: reads keys, values or queries
-  int host_slot_bytes = 0;      // kHost: state of a cached token and unit
+  int host_slot_bytes = 0;  // kHost: state of a cached token and unit
 
   bool evicts() const { return budget_tokens > 0; }
   bool operator==(const ScanRule&) const = default;

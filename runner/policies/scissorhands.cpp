@@ -132,7 +132,7 @@ std::unique_ptr<Policy> make_scissorhands(const PolicySpec& spec, const FitReque
       Fitting{.budget_tokens = budget_tokens,
               .prompt_tokens = request.length,
               .rule = host_rule(budget_tokens, ScanRule::Scope::kHead,
-                                LowCounts::slot_bytes(history, normalise), false),
+                                LowCounts::slot_bytes(history, normalise)),
               .protection = {.recent = recent, .last = spec.protect_last},
               .drop_tokens = drop},
       history, normalise);

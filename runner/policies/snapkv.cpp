@@ -156,7 +156,7 @@ std::unique_ptr<Policy> make_snapkv(const PolicySpec& spec, const FitRequest& re
       spec,
       Fitting{.budget_tokens = budget_tokens,
               .prompt_tokens = request.length,
-              .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0, false),
+              .rule = host_rule(budget_tokens, ScanRule::Scope::kHead, 0),
               .protection = {.recent = options.window}},
       options);
 }

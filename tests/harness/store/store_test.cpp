@@ -277,6 +277,7 @@ TEST(Store, ArmsAreFoundByIdKeyAndLabel) {
   s.store.put_arm(s.sweep, arm_record("h2o", 500));
   EXPECT_EQ(find_arm(s.store, std::to_string(s.other)).label, "h2o@0.200");
   EXPECT_EQ(find_arm(s.store, "h2o@0.500").budget, "0.500");
+  EXPECT_EQ(find_arm(s.store, "h2o:norm=sum@0.5").label, "h2o@0.500");  // as stored
   EXPECT_EQ(find_arm(s.store, "full").is_reference, true);
   EXPECT_THAT(message_of<UsageError>([&] { find_arm(s.store, "h2o"); }),
               HasSubstr("could be h2o@0.200, h2o@0.500"));
