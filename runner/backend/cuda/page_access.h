@@ -1,0 +1,111 @@
+// Reading and writing single elements of a page inside kernels, for every format (PageShape says
+// where they lie). Values come out and go in as float32. head_dim is even, so keys are read in
+// pairs of dimensions: the pair that RoPE turns, and the two that bf16 pages hold side by side.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu_runtime.h"
+#include "runner/backend/cuda/pages.h"
+
+namespace kvscope::cuda {
+
+__device__ inline float bf16_to_float(std::uint32_t bits) { return __uint_as_float(bits << 16); }
+
+// Ties to even; NaN stays NaN (the CPU's round_to_bf16).
+__device__ inline std::uint32_t bf16_bits(float x) {
+  const std::uint32_t bits = __float_as_uint(x);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return (bits >> 16) | 0x40U;
+  return (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+}
+__device__ inline float rounded_to_bf16(float x) { return bf16_to_float(bf16_bits(x)); }
+
+// OCP 8-bit floats as kv_codec.h has them.
+template <SlotFormat kFormat>
+__device__ inline float code_value(std::uint8_t code) {
+  if constexpr (kFormat == SlotFormat::kInt8) {
+    return float(static_cast<std::int8_t>(code));
+  } else {
+    constexpr bool kE4M3 = kFormat == SlotFormat::kFp8E4M3;
+    constexpr int kMantissaBits = kE4M3 ? 3 : 2;
+    constexpr int kBias = kE4M3 ? 7 : 15;
+    constexpr int kExponents = kE4M3 ? 15 : 31;
+    const int mantissa = code & ((1 << kMantissaBits) - 1);
+    const int exponent = (code >> kMantissaBits) & kExponents;
+    float magnitude = 0.0F;
+    if (kE4M3 ? (code & 0x7F) == 0x7F : exponent == 31 && mantissa != 0) {
+      magnitude = __uint_as_float(0x7FC00000U);
+    } else if (!kE4M3 && exponent == 31) {
+      magnitude = __uint_as_float(0x7F800000U);
+    } else if (exponent == 0) {
+      magnitude =
+          float(mantissa) * __uint_as_float(std::uint32_t(128 - kBias - kMantissaBits) << 23);
+    } else {
+      magnitude = __uint_as_float(std::uint32_t(exponent - kBias + 127) << 23 |
+                                  std::uint32_t(mantissa) << (23 - kMantissaBits));
+    }
+    return (code & 0x80) != 0 ? -magnitude : magnitude;
+  }
+}
+
+template <SlotFormat kFormat>
+inline constexpr bool kIsCoded = kFormat == SlotFormat::kInt8 || kFormat == SlotFormat::kFp8E4M3 ||
+                                 kFormat == SlotFormat::kFp8E5M2;
+
+// Scales of coded keys (or values) that start at `base`: [kPageSlots].
+__device__ inline float* scales_of(std::byte* base, int head_dim) {
+  return reinterpret_cast<float*>(base + std::size_t(head_dim) * kPageSlots);
+}
+__device__ inline const float* scales_of(const std::byte* base, int head_dim) {
+  return reinterpret_cast<const float*>(base + std::size_t(head_dim) * kPageSlots);
+}
+
+struct KeyPair {
+  float x, y;
+};
+
+// Dimensions i and i + 1 (i even) of the key in `slot` of a page. scale: of the slot, coded formats
+// only.
+template <SlotFormat kFormat>
+__device__ inline KeyPair load_key_pair(const std::byte* page, int i, int slot, float scale) {
+  if constexpr (kFormat == SlotFormat::kF32) {
+    const auto* keys = reinterpret_cast<const float*>(page) + std::size_t(i) * kPageSlots + slot;
+    return {keys[0], keys[kPageSlots]};
+  } else if constexpr (kFormat == SlotFormat::kF16) {
+    const auto* keys = reinterpret_cast<const __half*>(page) + std::size_t(i) * kPageSlots + slot;
+    return {__half2float(keys[0]), __half2float(keys[kPageSlots])};
+  } else if constexpr (kFormat == SlotFormat::kBF16) {
+    const std::uint32_t both =
+        reinterpret_cast<const std::uint32_t*>(page)[std::size_t(i / 2) * kPageSlots + slot];
+    return {bf16_to_float(both & 0xFFFFU), __uint_as_float(both & 0xFFFF0000U)};
+  } else {
+    const auto* codes =
+        reinterpret_cast<const std::uint8_t*>(page) + std::size_t(i) * kPageSlots + slot;
+    return {code_value<kFormat>(codes[0]) * scale, code_value<kFormat>(codes[kPageSlots]) * scale};
+  }
+}
+
+// Dimension i of the value in `slot`; `values` is where a page's values start.
+template <SlotFormat kFormat>
+__device__ inline float load_value(const std::byte* values, int head_dim, int slot, int i) {
+  if constexpr (kFormat == SlotFormat::kF32) {
+    return reinterpret_cast<const float*>(values)[std::size_t(slot) * head_dim + i];
+  } else if constexpr (kFormat == SlotFormat::kF16) {
+    return __half2float(reinterpret_cast<const __half*>(values)[std::size_t(slot) * head_dim + i]);
+  } else if constexpr (kFormat == SlotFormat::kBF16) {
+    const std::uint32_t both =
+        reinterpret_cast<const std::uint32_t*>(values)[std::size_t(slot / 2) * head_dim + i];
+    return slot % 2 == 0 ? bf16_to_float(both & 0xFFFFU) : __uint_as_float(both & 0xFFFF0000U);
+  } else {
+    const auto* codes = reinterpret_cast<const std::uint8_t*>(values);
+    return code_value<kFormat>(codes[std::size_t(slot) * head_dim + i]) *
+           scales_of(values, head_dim)[slot];
+  }
+}
+
+// x turned by the angle of one pair.
+__device__ inline KeyPair turned(KeyPair x, float cos, float sin) {
+  return {x.x * cos - x.y * sin, x.x * sin + x.y * cos};
+}
+
+}  // namespace kvscope::cuda
