@@ -27,7 +27,7 @@ void matmul(benchmark::State& state, DType dtype) {
   const auto weights = backend->pack(rows_of(values, kIn), n_out, kIn, dtype);
   const std::vector<float> x = random_values(std::size_t(rows) * kIn);
   std::vector<float> y(std::size_t(rows) * n_out);
-  for (auto _ : state) backend->matmul(*weights, x, rows, y);
+  for (auto _ : state) backend->matmul(*weights, x, rows, RowKind::kStep, y);
   state.counters["FLOP/s"] =
       benchmark::Counter(2.0 * rows * n_out * kIn, benchmark::Counter::kIsIterationInvariantRate);
   state.counters["weights B/s"] =

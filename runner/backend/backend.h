@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runner/base/dtype.h"
+#include "runner/base/memory.h"
 #include "runner/cache/head_cache.h"
 #include "runner/engine/ledger.h"
 #include "runner/engine/logit_divergence.h"
@@ -27,6 +28,13 @@
 #include "runner/policies/quest_pages.h"
 
 namespace kvscope {
+
+// Memory of a device, apart from the process's.
+struct DeviceMemory {
+  std::int64_t allocated_bytes = 0;     // by the backend's own account
+  std::int64_t peak_bytes = 0;          // likewise
+  std::int64_t driver_delta_bytes = 0;  // what the driver says was free before, less what is now
+};
 
 class PackedMatrix {  // weights in the backend's own layout
  public:
@@ -61,8 +69,8 @@ struct AttentionShape {
 struct RopeTable {
   int head_dim = 0;
   int n_positions = 0;
-  std::vector<float> cos;          // [n_positions][head_dim / 2]
-  std::vector<float> sin;          // [n_positions][head_dim / 2]
+  SharedVector<float> cos;         // [n_positions][head_dim / 2]
+  SharedVector<float> sin;         // [n_positions][head_dim / 2]
   std::vector<float> cos_by_pair;  // the same as [head_dim / 2][n_positions], for keys side by side
   std::vector<float> sin_by_pair;
   std::vector<float> inverse_frequency = {};  // [head_dim / 2]
@@ -120,6 +128,18 @@ struct ScanJob {
   StepSlots* steps = nullptr;  // optional [n_kv_heads][n_rows]
 };
 
+// Which rows share one product. A backend may compute each kind in its own way (blocks of another
+// size), so a row's bits are kept by always computing it as the same kind.
+enum class RowKind : std::uint8_t {
+  kPass,  // of a pass layer by layer: a prompt, a scored text
+  kStep,  // of a decoding step
+};
+
+struct LogitPlace {
+  std::int32_t row = 0;
+  std::int32_t id = 0;
+};
+
 // Next-token logits of two arms on the same tokens, with their log-sum-exps.
 struct LogitPair {
   std::span<const float> full;  // [n_vocab]
@@ -171,12 +191,20 @@ struct GatherJob {
   PositionMode positions = PositionMode::kAbsolute;
 };
 
+// Rows, norm weights, rotation tables and pages that operations take lie in memory(), where that is
+// not null. Operations may return before they are done; the next ones see what they wrote, host
+// code after sync(). How many slots a cache has is known at once; its arrays are written like all
+// else. Those whose results are the host's (log-sum-exps, ids, single logits, comparisons,
+// statistics of prompt rows) return finished, and such results may lie anywhere.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
   virtual std::string description() const = 0;  // instruction set and libraries really used
   virtual int n_threads() const = 0;
+  virtual Memory* memory() const { return nullptr; }
+  virtual void sync() {}
+  virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
 
   // The matrix is read once, in blocks of rows: it never exists as a whole in float32.
   virtual std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,
@@ -186,15 +214,23 @@ class Backend {
 
   virtual void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
                      std::span<float> out) = 0;  // [ids][d_model]
-  virtual void matmul(const PackedMatrix& w, std::span<const float> x, int rows,
+  virtual void matmul(const PackedMatrix& w, std::span<const float> x, int rows, RowKind kind,
                       std::span<float> y) = 0;  // [rows][n_in] → [rows][n_out]
   virtual void rms_norm(std::span<const float> x, std::span<const float> weight, float eps,
                         int rows, std::span<float> y) = 0;
   virtual void swiglu(std::span<const float> gate_up, int rows, int d_ff,
                       std::span<float> y) = 0;  // [rows][gate d_ff | up d_ff] → [rows][d_ff]
   virtual void add(std::span<const float> x, std::span<float> y) = 0;  // y += x
+  // out[i] = row rows[i] of x, rows of `width` floats.
+  virtual void copy_rows(std::span<const float> x, int width, std::span<const std::int32_t> rows,
+                         std::span<float> out) = 0;
   // Of each row of logits [rows][n_vocab]: log-sum-exp in double.
   virtual void log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) = 0;
+  // The first of the largest logits of each row.
+  virtual void greedy(std::span<const float> logits, int rows, std::span<std::int32_t> ids) = 0;
+  // Single logits.
+  virtual void pick_logits(std::span<const float> logits, int n_vocab,
+                           std::span<const LogitPlace> places, std::span<float> out) = 0;
   // KL and top-1 agreement of each pair (logit_divergence.h).
   virtual void compare_logits(std::span<const LogitPair> pairs, std::span<LogitComparison> out) = 0;
 

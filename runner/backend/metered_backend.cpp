@@ -22,6 +22,7 @@ void MeteredBackend::meter(std::string_view stage, int n_out, int n_in, const Ca
                            const Work& work) {
   const auto start = std::chrono::steady_clock::now();
   call();
+  inner_.sync();
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   const StageWork done = work();
   if (done.bytes == 0) return;  // an empty call is no stage
@@ -48,10 +49,10 @@ void MeteredBackend::embed(const EmbeddingTable& table, std::span<const std::int
       [&] { return embed_work(ids.size(), out.size()); });
 }
 
-void MeteredBackend::matmul(const PackedMatrix& w, std::span<const float> x, int rows,
+void MeteredBackend::matmul(const PackedMatrix& w, std::span<const float> x, int rows, RowKind kind,
                             std::span<float> y) {
   meter(
-      "matmul", w.n_out(), w.n_in(), [&] { inner_.matmul(w, x, rows, y); },
+      "matmul", w.n_out(), w.n_in(), [&] { inner_.matmul(w, x, rows, kind, y); },
       [&] { return matmul_work(w, rows); });
 }
 
@@ -72,6 +73,24 @@ void MeteredBackend::swiglu(std::span<const float> gate_up, int rows, int d_ff,
 void MeteredBackend::add(std::span<const float> x, std::span<float> y) {
   meter(
       "elementwise", 0, 0, [&] { inner_.add(x, y); }, [&] { return add_work(y.size()); });
+}
+
+void MeteredBackend::copy_rows(std::span<const float> x, int width,
+                               std::span<const std::int32_t> rows, std::span<float> out) {
+  meter(
+      "elementwise", 0, 0, [&] { inner_.copy_rows(x, width, rows, out); },
+      [&] { return copy_rows_work(rows.size() * width); });
+}
+
+void MeteredBackend::greedy(std::span<const float> logits, int rows, std::span<std::int32_t> ids) {
+  meter(
+      "greedy", 0, 0, [&] { inner_.greedy(logits, rows, ids); },
+      [&] { return greedy_work(logits.size()); });
+}
+
+void MeteredBackend::pick_logits(std::span<const float> logits, int n_vocab,
+                                 std::span<const LogitPlace> places, std::span<float> out) {
+  inner_.pick_logits(logits, n_vocab, places, out);  // a few numbers: no stage
 }
 
 void MeteredBackend::log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) {

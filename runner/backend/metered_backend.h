@@ -11,8 +11,9 @@
 
 namespace kvscope {
 
-// "embed", "matmul", "elementwise" (rms_norm, swiglu, add), "attend_dense", "attend_sparse",
-// "scan", "column_weights", "attention_rows", "gather", "log_sum_exp", "compare_logits".
+// "embed", "matmul", "elementwise" (rms_norm, swiglu, add,
+// copy_rows), "attend_dense", "attend_sparse",
+// "scan", "column_weights", "attention_rows", "gather", "log_sum_exp", "greedy", "compare_logits".
 struct StageCounter {
   std::string_view stage;
   int n_out = 0;  // matmul: one counter a shape [n_out][n_in]; 0 elsewhere
@@ -33,6 +34,9 @@ class MeteredBackend final : public Backend {
   std::string_view name() const override { return inner_.name(); }
   std::string description() const override { return inner_.description(); }
   int n_threads() const override { return inner_.n_threads(); }
+  Memory* memory() const override { return inner_.memory(); }
+  void sync() override { inner_.sync(); }
+  std::optional<DeviceMemory> device_memory() const override { return inner_.device_memory(); }
 
   std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,
                                      DType dtype) override;
@@ -41,12 +45,17 @@ class MeteredBackend final : public Backend {
 
   void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
              std::span<float> out) override;
-  void matmul(const PackedMatrix& w, std::span<const float> x, int rows,
+  void matmul(const PackedMatrix& w, std::span<const float> x, int rows, RowKind kind,
               std::span<float> y) override;
   void rms_norm(std::span<const float> x, std::span<const float> weight, float eps, int rows,
                 std::span<float> y) override;
   void swiglu(std::span<const float> gate_up, int rows, int d_ff, std::span<float> y) override;
   void add(std::span<const float> x, std::span<float> y) override;
+  void copy_rows(std::span<const float> x, int width, std::span<const std::int32_t> rows,
+                 std::span<float> out) override;
+  void greedy(std::span<const float> logits, int rows, std::span<std::int32_t> ids) override;
+  void pick_logits(std::span<const float> logits, int n_vocab, std::span<const LogitPlace> places,
+                   std::span<float> out) override;
   void log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) override;
   void compare_logits(std::span<const LogitPair> pairs, std::span<LogitComparison> out) override;
 

@@ -39,6 +39,12 @@ StageWork swiglu_work(int rows, int d_ff) {
 
 StageWork add_work(std::size_t n) { return {double(n), kFloat * 3.0 * double(n)}; }
 
+StageWork copy_rows_work(std::size_t n) { return {0.0, kFloat * 2.0 * double(n)}; }
+
+StageWork greedy_work(std::size_t n_logits) {
+  return {double(n_logits), kFloat * double(n_logits)};  // a comparison each
+}
+
 StageWork log_sum_exp_work(std::size_t n_logits, int rows) {
   return {3.0 * double(n_logits),  // shift, exponential, add
           kFloat * double(n_logits) + double(sizeof(double)) * rows};

@@ -26,6 +26,8 @@ StageWork matmul_work(const PackedMatrix& w, int rows);
 StageWork rms_norm_work(int rows, int d_model);
 StageWork swiglu_work(int rows, int d_ff);
 StageWork add_work(std::size_t n);
+StageWork copy_rows_work(std::size_t n);
+StageWork greedy_work(std::size_t n_logits);
 StageWork log_sum_exp_work(std::size_t n_logits, int rows);
 StageWork compare_logits_work(std::span<const LogitPair> pairs);
 

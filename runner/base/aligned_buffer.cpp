@@ -35,8 +35,14 @@ std::byte* map_huge(std::size_t bytes) {
 
 }  // namespace
 
-AlignedBuffer::AlignedBuffer(std::size_t bytes, Contents contents) : bytes_(bytes) {
+AlignedBuffer::AlignedBuffer(std::size_t bytes, Contents contents, Memory* memory)
+    : bytes_(bytes), memory_(memory) {
   if (bytes == 0) return;
+  if (memory_ != nullptr) {
+    data_ = static_cast<std::byte*>(memory_->allocate(bytes, kPage));
+    if (contents == Contents::kZero) memory_->zero(data_, bytes);
+    return;
+  }
   if (is_huge(bytes)) {
     data_ = map_huge(round_up(bytes, kHugePage));
     return;  // the system's fresh memory is zero
@@ -48,7 +54,9 @@ AlignedBuffer::AlignedBuffer(std::size_t bytes, Contents contents) : bytes_(byte
 }
 
 AlignedBuffer::~AlignedBuffer() {
-  if (data_ != nullptr && is_huge(bytes_)) {
+  if (data_ != nullptr && memory_ != nullptr) {
+    memory_->deallocate(data_, bytes_, kPage);
+  } else if (data_ != nullptr && is_huge(bytes_)) {
     munmap(data_, round_up(bytes_, kHugePage));
   } else {
     std::free(data_);
@@ -56,11 +64,14 @@ AlignedBuffer::~AlignedBuffer() {
 }
 
 AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      memory_(other.memory_) {}
 
 AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(memory_, other.memory_);
   return *this;
 }
 

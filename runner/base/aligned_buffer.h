@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "runner/base/memory.h"
+
 namespace kvscope {
 
 class AlignedBuffer {
@@ -12,8 +14,9 @@ class AlignedBuffer {
   enum class Contents { kZero, kUndefined };  // undefined: no pass over memory that is written next
 
   AlignedBuffer() = default;
-  explicit AlignedBuffer(std::size_t bytes,
-                         Contents contents = Contents::kZero);  // throws std::bad_alloc
+  // memory: where from; nullptr: the process. Throws std::bad_alloc.
+  explicit AlignedBuffer(std::size_t bytes, Contents contents = Contents::kZero,
+                         Memory* memory = nullptr);
   ~AlignedBuffer();
   AlignedBuffer(AlignedBuffer&& other) noexcept;
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
@@ -30,6 +33,7 @@ class AlignedBuffer {
  private:
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  Memory* memory_ = nullptr;
 };
 
 }  // namespace kvscope

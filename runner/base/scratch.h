@@ -10,16 +10,20 @@ namespace kvscope {
 
 class Scratch {
  public:
+  Scratch() = default;
+  explicit Scratch(Memory* memory) : memory_(memory) {}
+
   // n floats with undefined contents; the span of an earlier call is void if this one is larger.
   std::span<float> floats(std::size_t n) {
     if (buffer_.size() < n * sizeof(float)) {
       buffer_ = AlignedBuffer();  // the old one goes before the new one comes
-      buffer_ = AlignedBuffer(n * sizeof(float), AlignedBuffer::Contents::kUndefined);
+      buffer_ = AlignedBuffer(n * sizeof(float), AlignedBuffer::Contents::kUndefined, memory_);
     }
     return {buffer_.as<float>(), n};
   }
 
  private:
+  Memory* memory_ = nullptr;
   AlignedBuffer buffer_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -75,11 +76,56 @@ void HeadCache::append_slots(std::span<const std::int32_t> positions) {
   positions_.insert(positions_.end(), positions.begin(), positions.end());
 }
 
+void HeadCache::open_slots(int most_slots, bool slots_move, StateInUse use) {
+  assert(most_slots >= n_slots() && (kivi_ == nullptr || !slots_move));
+  const int before = n_slots();
+  for (int slot = slots_move ? 0 : before / kPageSlots * kPageSlots; slot < before;
+       slot += kPageSlots)
+    writable_page(slot);
+  const int n_pages_wanted = (most_slots + kPageSlots - 1) / kPageSlots - first_page_;
+  if (n_pages() < n_pages_wanted) pool_->acquire(n_pages_wanted - n_pages(), pages_);
+  const auto grow = [&](auto& values) {
+    if (values.capacity() < std::size_t(most_slots)) {
+      if (pool_->memory() != nullptr && !values.empty())
+        pool_->memory()->wait();  // the elements move
+      values.reserve(std::max<std::size_t>(2 * values.capacity(), std::size_t(most_slots)));
+    }
+    values.resize(std::size_t(most_slots));
+  };
+  grow(positions_);
+  if (use.statistic) grow(statistic);
+  if (use.count) grow(count);
+  if (use.priority) grow(priority);
+  if (use.rank) grow(rank);
+}
+
+void HeadCache::write_positions(int first_slot, std::span<const std::int32_t> positions) {
+  std::copy(positions.begin(), positions.end(), positions_.begin() + first_slot);
+}
+
+void HeadCache::write_positions(int first_slot, std::int32_t first_position) {
+  std::iota(positions_.begin() + first_slot, positions_.end(), first_position);
+}
+
+void HeadCache::close_slots(int n_slots_left) {
+  const int n_pages_left = (n_slots_left + kPageSlots - 1) / kPageSlots - first_page_;
+  while (n_pages() > n_pages_left) {
+    pool_->release(pages_.back());
+    pages_.pop_back();
+  }
+  const auto n = std::size_t(n_slots_left);
+  positions_.resize(n);
+  if (!statistic.empty()) statistic.resize(n);
+  if (!count.empty()) count.resize(n);
+  if (!priority.empty()) priority.resize(n);
+  if (!rank.empty()) rank.resize(n);
+}
+
 PageId HeadCache::writable_page(int slot) {
   PageId& page = pages_[slot / kPageSlots - first_page_];
   if (pool_->references(page) > 1) {
     const PageId copy = pool_->acquire();
-    std::memcpy(pool_->keys(copy), pool_->keys(page), pool_->shape().page_bytes());
+    copy_bytes(pool_->memory(), pool_->keys(copy), pool_->keys(page), pool_->shape().page_bytes());
     pool_->release(page);
     page = copy;
   }
@@ -171,7 +217,7 @@ std::int64_t HeadCache::metadata_bytes() const {
 }
 
 std::vector<std::int32_t> HeadCache::sorted_positions() const {
-  std::vector<std::int32_t> sorted(positions_);
+  std::vector<std::int32_t> sorted(positions_.begin(), positions_.end());
   std::sort(sorted.begin(), sorted.end());
   return sorted;
 }

@@ -18,7 +18,13 @@ namespace kvscope {
 class HeadCache {
  public:
   HeadCache() = default;
-  explicit HeadCache(PagePool* pool) : pool_(pool) {}
+  explicit HeadCache(PagePool* pool)
+      : statistic(pool->memory()),
+        count(pool->memory()),
+        priority(pool->memory()),
+        rank(pool->memory()),
+        pool_(pool),
+        positions_(pool->memory()) {}
   HeadCache(const HeadCache& other);
   HeadCache(HeadCache&& other) noexcept;
   HeadCache& operator=(HeadCache other) noexcept;
@@ -36,10 +42,10 @@ class HeadCache {
   }  // [n_slots] original position by slot
 
   // Per-slot state of a rule; empty unless the rule has it. Slots move, the state moves with them.
-  std::vector<float> statistic;         // [n_slots] sum, decayed sum, or last weight
-  std::vector<std::uint32_t> count;     // [n_slots] rows that saw the token
-  std::vector<std::uint64_t> priority;  // [n_slots] static random priority
-  std::vector<std::int32_t>
+  SharedVector<float> statistic;         // [n_slots] sum, decayed sum, or last weight
+  SharedVector<std::uint32_t> count;     // [n_slots] rows that saw the token
+  SharedVector<std::uint64_t> priority;  // [n_slots] static random priority
+  SharedVector<std::int32_t>
       rank;  // [n_slots] rank of the position among the slots (cache-relative modes)
 
   // Opens slot n_slots() for a token and returns it; its keys and values are to be written by the
@@ -59,6 +65,18 @@ class HeadCache {
   // precision: a hole in a group of quantised keys would free nothing (std::logic_error).
   void remove_slot(int slot);
   void clear();
+
+  // For kernels that append and move slots themselves. Makes room for `most_slots` in pages and
+  // arrays; the pages that will be written belong to this cache alone afterwards: all of them if
+  // slots will be moved, else those from the first new slot on. Then n_slots() is most_slots until
+  // close_slots() says how many there are; what the kernels wrote is to be read after
+  // Backend::sync().
+  void open_slots(int most_slots, bool slots_move, StateInUse use);
+  void close_slots(int n_slots);
+  std::int32_t* mutable_positions() { return positions_.data(); }
+  // Positions of opened slots, where the host knows them: given, or consecutive up to the last.
+  void write_positions(int first_slot, std::span<const std::int32_t> positions);
+  void write_positions(int first_slot, std::int32_t first_position);
 
   // The page that holds `slot`, safe to write (copied first if shared).
   PageId writable_page(int slot);
@@ -87,7 +105,7 @@ class HeadCache {
   PagePool* pool_ = nullptr;
   int first_page_ = 0;
   std::vector<PageId> pages_;
-  std::vector<std::int32_t> positions_;
+  SharedVector<std::int32_t> positions_;
   std::unique_ptr<KiviStore> kivi_;
 };
 

@@ -6,7 +6,7 @@
 
 namespace kvscope {
 
-PagePool::PagePool(PageShape shape) : shape_(shape) {
+PagePool::PagePool(PageShape shape, Memory* memory) : shape_(shape), memory_(memory) {
   assert(shape.head_dim > 0);
   // Readers look up page addresses without the lock while other threads acquire: the table of
   // blocks must never move.
@@ -30,8 +30,9 @@ PageId PagePool::take() {
     const auto first = PageId(blocks_.size() * kBlockPages);
     // Zeroed: lanes of slots that were never written are computed and masked, they must not be
     // traps or uninitialised reads.
-    blocks_.push_back({AlignedBuffer(kBlockPages * shape_.page_bytes()),
-                       std::make_unique<std::atomic<std::int32_t>[]>(kBlockPages)});
+    blocks_.push_back(
+        {AlignedBuffer(kBlockPages * shape_.page_bytes(), AlignedBuffer::Contents::kZero, memory_),
+         std::make_unique<std::atomic<std::int32_t>[]>(kBlockPages)});
     for (int i = kBlockPages - 1; i >= 0; --i) free_.push_back(first + i);
   }
   const PageId page = free_.back();

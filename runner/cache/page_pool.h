@@ -66,8 +66,9 @@ struct PageShape {
 
 class PagePool {
  public:
-  explicit PagePool(PageShape shape);
+  explicit PagePool(PageShape shape, Memory* memory = nullptr);  // memory: of the pages
 
+  Memory* memory() const { return memory_; }
   const PageShape& shape() const { return shape_; }
   PageId acquire();  // one reference; contents are stale but initialised. Thread-safe.
   void acquire(int n, std::vector<PageId>& pages);  // n more, side by side as far as there are such
@@ -88,6 +89,7 @@ class PagePool {
   static constexpr int kBlockPages = 256;
   static constexpr std::size_t kMaxBlocks = std::size_t(1) << 18;  // 67 million pages
   PageShape shape_;
+  Memory* memory_ = nullptr;
   mutable std::mutex mutex_;
   struct Block {
     AlignedBuffer bytes;                                      // [kBlockPages][page_bytes]

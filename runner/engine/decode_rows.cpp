@@ -29,15 +29,14 @@ struct Row {
   int answer_index() const { return fed - int(sample->feed.size()); }
 };
 
-std::int32_t greedy(std::span<const float> logits) {
-  // The first of the largest; finding the value first is several times faster than max_element.
-  return std::int32_t(std::find(logits.begin(), logits.end(), largest(logits)) - logits.begin());
-}
-
 class Decoder {
  public:
   Decoder(EngineContext& context, Forward& forward, std::span<DecodeSample> samples)
-      : context_(context), forward_(forward), batch_(context, forward), samples_(samples) {}
+      : context_(context),
+        forward_(forward),
+        batch_(context, forward),
+        samples_(samples),
+        hidden_(context.backend.memory()) {}
 
   bool run(const std::function<bool()>& stop) {
     for (DecodeSample& sample : samples_) {
@@ -94,19 +93,22 @@ class Decoder {
   void predict(std::span<const float> x) {
     const auto d_model = std::size_t(context_.model.config.d_model);
     predicting_.clear();
-    hidden_.clear();
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       ++rows_[i].fed;
       if (rows_[i].answer_index() < 0) continue;
       predicting_.push_back(i);
-      hidden_.insert(hidden_.end(), x.begin() + i * d_model, x.begin() + (i + 1) * d_model);
     }
     const int n = int(predicting_.size());
     logits_ = context_.logits.own.floats(std::size_t(n) * n_vocab());
     lse_.resize(n);
+    greedy_.resize(n);
     if (n == 0) return;
-    forward_.logits(hidden_, n, logits_);
+    const std::vector<std::int32_t> rows(predicting_.begin(), predicting_.end());
+    const std::span<float> hidden = hidden_.floats(n * d_model);
+    context_.backend.copy_rows(x, int(d_model), rows, hidden);
+    forward_.logits(hidden, n, RowKind::kStep, logits_);
     context_.backend.log_sum_exp(logits_, n, lse_);
+    context_.backend.greedy(logits_, n, greedy_);
   }
 
   std::size_t n_vocab() const { return context_.model.config.n_vocab; }
@@ -135,10 +137,42 @@ class Decoder {
     for (std::size_t i = 0; i < compared.size(); ++i) comparisons_[compared[i]] = found[i];
   }
 
+  // What full's greedy answer has at `index`: known already, or predicted by this step's row.
+  std::int32_t answer_token(const DecodeSample& sample, int index, std::size_t full) const {
+    const std::vector<std::int32_t>& answer = sample.arms[0].result.new_ids;
+    return index < int(answer.size()) ? answer[index] : greedy_[full];
+  }
+
+  // The logits of the tokens that forced and gold rows ask about.
+  void pick_asked() {
+    asked_.assign(predicting_.size(), Asked{});
+    std::vector<LogitPlace> places;
+    std::vector<float*> wanted;
+    const auto ask = [&](std::size_t at, std::int32_t id, float& logit) {
+      places.push_back({std::int32_t(at), id});
+      wanted.push_back(&logit);
+    };
+    for (std::size_t at = 0; at < predicting_.size(); ++at) {
+      const Row& row = rows_[predicting_[at]];
+      const GenerateRequest& request = row.sample->request;
+      const int index = row.answer_index();
+      if (row.roles[kGold]) ask(at, request.gold[index], asked_[at].gold);
+      const std::size_t full = full_logits_of(*row.sample);
+      if (!row.roles[kForced] || full == kNone) continue;
+      const std::int32_t token = answer_token(*row.sample, index, full);
+      ask(at, token, asked_[at].forced);
+      ask(full, token, asked_[at].forced_full);
+    }
+    std::vector<float> found(places.size());
+    if (!places.empty()) context_.backend.pick_logits(logits_, int(n_vocab()), places, found);
+    for (std::size_t i = 0; i < found.size(); ++i) *wanted[i] = found[i];
+  }
+
   // Scores every role on the new logits and decides what it is fed next; roles that part take a
   // copy of the row.
   void advance() {
     compare_forced();
+    pick_asked();
     std::vector<Row> next;
     std::size_t p = 0;
     // A sample's full row comes first among its rows: its token is known when the forced rows ask
@@ -179,16 +213,15 @@ class Decoder {
     GenerateArmResult& result = arm.result;
     const GenerateRequest& request = row.sample->request;
     const int index = row.answer_index();
-    const std::span<const float> z = logits(at);
     if (role == kFree) {
-      const std::int32_t token = greedy(z);
+      const std::int32_t token = greedy_[at];
       result.new_ids.push_back(token);
       const bool ends =
           token == request.stop_token || int(result.new_ids.size()) >= request.max_new_tokens;
       return ends ? std::nullopt : std::optional(token);
     }
     if (role == kGold) {
-      result.gold_nll_nats.push_back(float(lse_[at] - double(z[request.gold[index]])));
+      result.gold_nll_nats.push_back(float(lse_[at] - double(asked_[at].gold)));
       return index + 1 < int(request.gold.size()) ? std::optional(request.gold[index])
                                                   : std::nullopt;
     }
@@ -200,8 +233,8 @@ class Decoder {
     result.kl_full_nats.push_back(float(comparison.kl_full_to_arm_nats));
     result.top1_agrees.push_back(comparison.top1_agrees ? 1 : 0);
     const std::int32_t token = answer[index];
-    result.forced_delta_nll_nats.push_back(
-        float((lse_[at] - double(z[token])) - (lse_[full] - double(logits(full)[token]))));
+    result.forced_delta_nll_nats.push_back(float((lse_[at] - double(asked_[at].forced)) -
+                                                 (lse_[full] - double(asked_[at].forced_full))));
     const bool full_goes_on =
         token != request.stop_token && int(answer.size()) < request.max_new_tokens;
     return full_goes_on ? std::optional(token) : std::nullopt;
@@ -252,6 +285,11 @@ class Decoder {
     return full_logits_[std::size_t(&sample - samples_.data())];
   }
 
+  struct Asked {  // logits of the tokens that a row's roles ask about
+    float gold = 0.0F;
+    float forced = 0.0F;
+    float forced_full = 0.0F;  // the full row's
+  };
   static constexpr std::size_t kNone = std::size_t(-1);
   EngineContext& context_;
   Forward& forward_;
@@ -259,9 +297,11 @@ class Decoder {
   std::span<DecodeSample> samples_;
   std::vector<Row> rows_;
   std::vector<std::size_t> predicting_;
-  std::vector<float> hidden_;
+  Scratch hidden_;                            // [predicting][d_model]
   std::span<float> logits_;                   // [predicting][n_vocab]
   std::vector<double> lse_;                   // [predicting]
+  std::vector<std::int32_t> greedy_;          // [predicting]
+  std::vector<Asked> asked_;                  // [predicting]
   std::vector<LogitComparison> comparisons_;  // [predicting], of forced rows
   std::vector<std::size_t> full_logits_;      // [samples] logits row of the full arm in this step
 };

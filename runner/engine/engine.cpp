@@ -27,19 +27,14 @@ void require_storable(const Policy& policy, const ModelConfig& config) {
 int bounded_slots(const Policy& policy, bool in_stream) { return policy.most_slots(in_stream); }
 
 Engine::Impl::Impl(const Model& model, Backend& backend)
-    : context{model,
-              backend,
-              PagePool(model.page_shape()),
-              PagePool({model.config.head_dim, model.kv_dtype, false}),
-              {},
-              false},
-      forward(model, backend) {}
+    : context(model, backend), forward(model, backend) {}
 
 void Engine::Impl::cover_positions(int n) {
   if (n <= context.rope.n_positions) return;
   const ModelConfig& c = context.model.config;
   context.rope =
-      make_rope_table(c.head_dim, c.rope_theta, std::max(n, std::min(c.context_length, 2 * n)));
+      make_rope_table(c.head_dim, c.rope_theta, std::max(n, std::min(c.context_length, 2 * n)),
+                      context.backend.memory());
 }
 
 void Engine::Impl::require_context(int positions, const char* what) const {

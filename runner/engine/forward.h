@@ -13,14 +13,21 @@ namespace kvscope {
 
 class Forward {
  public:
-  Forward(const Model& model, Backend& backend) : model_(model), backend_(backend) {}
+  Forward(const Model& model, Backend& backend)
+      : model_(model),
+        backend_(backend),
+        normed_(backend.memory()),
+        delta_(backend.memory()),
+        gate_up_(backend.memory()),
+        hidden_(backend.memory()) {}
 
   void embed(std::span<const std::int32_t> ids, std::span<float> x);  // x: [ids][d_model]
-  void project(int layer, std::span<const float> x, int rows,
+  void project(int layer, std::span<const float> x, int rows, RowKind kind,
                std::span<float> qkv);  // qkv: [rows][row_floats], raw
-  void finish(int layer, std::span<const float> attention, int rows,
+  void finish(int layer, std::span<const float> attention, int rows, RowKind kind,
               std::span<float> x);  // attention: [rows][n_heads * head_dim]
-  void logits(std::span<const float> x, int rows, std::span<float> out);  // out: [rows][n_vocab]
+  void logits(std::span<const float> x, int rows, RowKind kind,
+              std::span<float> out);  // out: [rows][n_vocab]
 
  private:
   // Rows that share scratch buffers; a row's bits do not depend on it.

@@ -25,6 +25,15 @@ RowRule after_rule(const Policy& policy, ProbeSink* probe) {
   return row_rule(policy, policy.scan_rule(), probe, policy.every());
 }
 
+EngineContext::EngineContext(const Model& own_model, Backend& own_backend, RopeTable own_rope)
+    : model(own_model),
+      backend(own_backend),
+      pages(model.page_shape(), backend.memory()),
+      ghost_pages({model.config.head_dim, model.kv_dtype, false}, backend.memory()),
+      rope(std::move(own_rope)),
+      pass(backend.memory()),
+      logits(backend.memory()) {}
+
 PagePool& EngineContext::pool_of(const Storage& storage) {
   const auto format = [&] {
     switch (storage.format) {
@@ -43,7 +52,7 @@ PagePool& EngineContext::pool_of(const Storage& storage) {
   if (format == KvFormat::kPlain) return pages;
   PageShape shape = pages.shape();
   shape.format = format;
-  return quantised_pages.try_emplace(format, shape).first->second;
+  return quantised_pages.try_emplace(format, shape, backend.memory()).first->second;
 }
 
 Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* probe) {
@@ -195,7 +204,8 @@ bool LayerPass::run_chunk(const std::function<bool()>& stop) {
   const std::span<float> x = x_.subspan(known_rows_ * d_model);
   for (int layer = 0; layer < n_layers_; ++layer) {
     if (stop && stop()) return false;
-    forward_.project(layer, x, n_rows, qkv_.subspan(known_rows_ * shape_.row_floats()));
+    forward_.project(layer, x, n_rows, RowKind::kPass,
+                     qkv_.subspan(known_rows_ * shape_.row_floats()));
     run_dense(layer);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (rows_[i].kind == Kind::kSparse) run_sparse(i, layer);
@@ -203,7 +213,8 @@ bool LayerPass::run_chunk(const std::function<bool()>& stop) {
     run_scans(layer);
     if (end_ == n_tokens_) leave_layer(layer);
     if (layer + 1 < n_layers_ || request_.want_hidden)
-      forward_.finish(layer, attention_.subspan(known_rows_ * d_attention), n_rows, x);
+      forward_.finish(layer, attention_.subspan(known_rows_ * d_attention), n_rows, RowKind::kPass,
+                      x);
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Rows& r = rows_[i];
@@ -215,6 +226,7 @@ bool LayerPass::run_chunk(const std::function<bool()>& stop) {
 }
 
 void LayerPass::finish_accounts() {
+  context_.backend.sync();  // positions are read
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     // Not layer by layer: where layers share one total, a later cut takes from earlier ones.
     if (request_.want_residents && request_.keep_caches) {
@@ -235,8 +247,10 @@ std::span<const float> LayerPass::dense_hidden() const {
 
 void LayerPass::run_dense(int layer) {
   if (dense_rows_ == 0) return;
-  if (request_.full_rows && dense_rows_ == n_tokens_)
+  if (request_.full_rows && dense_rows_ == n_tokens_) {
+    context_.backend.sync();
     request_.full_rows(layer, qkv_.first(std::size_t(dense_rows_) * shape_.row_floats()));
+  }
   const int prompt = std::min(request_.prompt_tokens, dense_rows_);
   HeadCache* heads = &dense_.heads[std::size_t(layer) * shape_.n_kv_heads];
   std::vector<std::size_t> cutting;
@@ -245,12 +259,19 @@ void LayerPass::run_dense(int layer) {
   }
   if (prompt > 0) {
     const bool wants_lse = !cutting.empty() || request_.prefix != nullptr;
-    std::vector<float> lse(wants_lse ? std::size_t(shape_.n_heads) * prompt : 0);
-    if (request_.prefix != nullptr) request_.prefix->read(layer, qkv_row(0), lse.data());
+    const std::span<float> lse =
+        context_.pass.lse.floats(wants_lse ? std::size_t(shape_.n_heads) * prompt : 0);
+    if (request_.prefix != nullptr) {
+      context_.backend.sync();
+      request_.prefix->read(layer, qkv_row(0), lse.data());
+    }
     context_.backend.attend_dense(shape_, context_.rope,
                                   {heads, qkv_row(0), attention_row(0), prompt, 0,
                                    wants_lse ? lse.data() : nullptr, known_rows_});
-    if (request_.prefix != nullptr) request_.prefix->write(layer, qkv_row(0), lse.data());
+    if (request_.prefix != nullptr) {
+      context_.backend.sync();
+      request_.prefix->write(layer, qkv_row(0), lse.data());
+    }
     PromptStatistics statistics(context_.backend, shape_, context_.rope, heads, qkv_row(0),
                                 lse.data(), prompt);
     if (!cutting.empty()) cut(layer, cutting, statistics, qkv_row(0));
@@ -290,7 +311,7 @@ void LayerPass::run_sparse(std::size_t arm, int layer) {
   const int prompt = request_.prompt_tokens;
   const float* qkv = qkv_row(rows_[arm].first_row);
   std::vector<HeadCache> heads(shape_.n_kv_heads, HeadCache(&context_.pages));
-  std::vector<float> lse(std::size_t(shape_.n_heads) * prompt);
+  const std::span<float> lse = context_.pass.lse.floats(std::size_t(shape_.n_heads) * prompt);
   attend_sparse_prompt(context_.backend, shape_, context_.rope,
                        *arms_[arm].policy->sparse_prefill(), heads.data(), qkv, prompt,
                        attention_row(rows_[arm].first_row), lse.data(), results_[arm].sparse);
@@ -324,6 +345,7 @@ void LayerPass::start_stretch(std::size_t arm, int layer, bool prompt_phase) {
   const bool begins = prompt_phase || rows.kind == Kind::kInStream;
   const bool rule_changes =
       rows.kind == Kind::kStreamed && !prompt_phase && !(rows.prompt.rule == rows.after.rule);
+  if (rule_changes) context_.backend.sync();
   if (begins || rule_changes)
     start_unit_states(sequence, layer, n_layers_, shape_, *arms_[arm].policy, how, {});
 }
@@ -374,6 +396,7 @@ void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
 }
 
 void LayerPass::leave_layer(int layer) {
+  if (request_.want_residents && !request_.keep_caches) context_.backend.sync();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     PassResult& result = results_[i];
     result.bytes_by_layer.push_back(

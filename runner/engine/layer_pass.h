@@ -26,27 +26,32 @@ namespace kvscope {
 
 // Rows between two stages of a layer. One pass at a time uses them.
 struct PassBuffers {
+  explicit PassBuffers(Memory* memory) : x(memory), qkv(memory), attention(memory), lse(memory) {}
   Scratch x;          // [rows][d_model]
   Scratch qkv;        // [rows][row_floats]
   Scratch attention;  // [rows][n_heads * head_dim]
+  Scratch lse;        // [n_heads][prompt rows] of the layer in work
 };
 
 // Next-token logits of some rows; one user at a time.
 struct LogitBuffers {
+  explicit LogitBuffers(Memory* memory) : full(memory), own(memory) {}
   Scratch full;  // [rows][n_vocab] of the reference
   Scratch own;   // [rows][n_vocab] of the arm in work
 };
 
 // What an engine's passes share.
 struct EngineContext {
+  EngineContext(const Model& model, Backend& backend, RopeTable rope = {});
+
   const Model& model;
   Backend& backend;
   PagePool pages;        // keys and values
   PagePool ghost_pages;  // evicted keys that probes remember
   RopeTable rope;
   bool host_rules = false;  // run every rule through its host code (tests)
-  PassBuffers pass = {};
-  LogitBuffers logits = {};
+  PassBuffers pass;
+  LogitBuffers logits;
   std::map<KvFormat, PagePool> quantised_pages = {};  // as arms ask for them
 
   PagePool& pool_of(const Storage& storage);

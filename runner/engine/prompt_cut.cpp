@@ -49,6 +49,7 @@ PromptLayer PromptStatistics::view(const PromptNeed& need, int layer, int n_laye
                    job_.n_rows, weights(need), shape_.head_dim};
   const int n_heads = shape_.n_heads;
   const int n_kv_heads = shape_.n_kv_heads;
+  if (need.keys || need.raw_keys || need.values || need.queries) backend_.sync();
   if (need.keys && keys_.empty()) keys_ = by_head(n_heads, n_kv_heads, true);
   if (need.raw_keys && raw_keys_.empty()) raw_keys_ = by_head(n_heads, n_kv_heads, false);
   if (need.values && values_.empty()) values_ = by_head(n_heads + n_kv_heads, n_kv_heads, false);

@@ -4,8 +4,9 @@
 
 namespace kvscope {
 
-RopeTable make_rope_table(int head_dim, double theta, int n_positions) {
-  RopeTable table{head_dim, n_positions, {}, {}, {}, {}, {}};
+RopeTable make_rope_table(int head_dim, double theta, int n_positions, Memory* memory) {
+  RopeTable table{
+      head_dim, n_positions, SharedVector<float>(memory), SharedVector<float>(memory), {}, {}, {}};
   table.cos.resize(std::size_t(head_dim / 2) * n_positions);
   table.sin.resize(table.cos.size());
   table.cos_by_pair.resize(table.cos.size());

@@ -8,7 +8,8 @@ namespace kvscope {
 // Adjacent pairs (2i, 2i+1) turn by position · theta^(-2i/head_dim); the inverse frequency and the
 // angle are rounded to float32, as the published checkpoints' own code does (reference/README.md),
 // cos and sin are taken in double.
-RopeTable make_rope_table(int head_dim, double theta, int n_positions);
+// memory: where the table lies (Backend::memory()).
+RopeTable make_rope_table(int head_dim, double theta, int n_positions, Memory* memory = nullptr);
 
 // out[head_dim] = x turned to `position`.
 void rotate_to(const RopeTable& rope, const float* x, int position, float* out);

@@ -93,12 +93,16 @@ void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, cons
     head.count.clear();
     head.priority.clear();
     head.rank.clear();
-    if (how.positions != PositionMode::kAbsolute) head.rank = ranks_of(head.positions());
+    if (how.positions != PositionMode::kAbsolute) {
+      const std::vector<std::int32_t> ranks = ranks_of(head.positions());
+      head.rank.assign(ranks.begin(), ranks.end());
+    }
     const bool carries_state = rule.scope == ScanRule::Scope::kHead || h == 0;
     if (!rule.evicts() || as_host || !carries_state) continue;
     if (keeps_statistic(rule.statistic)) {
       head.statistic.assign(n, 0.0F);
-      if (!kept.empty() && !kept[h].statistic.empty()) head.statistic = kept[h].statistic;
+      if (!kept.empty() && !kept[h].statistic.empty())
+        head.statistic.assign(kept[h].statistic.begin(), kept[h].statistic.end());
       assert(head.statistic.size() == n);
     }
     if (keeps_count(rule.statistic)) {
@@ -106,7 +110,8 @@ void start_rule(Sequence& sequence, int layer, const AttentionShape& shape, cons
       // A token's first use is its own row.
       if (rule.statistic == ScanRule::Statistic::kLastUse)
         std::copy(head.positions().begin(), head.positions().end(), head.count.begin());
-      if (!kept.empty() && !kept[h].count.empty()) head.count = kept[h].count;
+      if (!kept.empty() && !kept[h].count.empty())
+        head.count.assign(kept[h].count.begin(), kept[h].count.end());
     }
     if (rule.victim == ScanRule::Victim::kPriority) {
       for (const std::int32_t position : head.positions()) {

@@ -29,6 +29,7 @@ void attend_sparse_prompt(Backend& backend, const AttentionShape& shape, const R
   std::vector<float> last(std::size_t(n_rows - first) * shape.n_heads * n_rows);
   backend.attention_rows(shape, rope,
                          {heads, qkv, lse, n_rows, first, n_rows - first, last.data()});
+  backend.sync();  // projections are read
   std::vector<std::unique_ptr<PrefillIndex>> index(shape.n_heads);
   bool everything = true;
   for (int h = 0; h < shape.n_heads; ++h) {

@@ -20,13 +20,9 @@ class Profiler {
  public:
   Profiler(const Model& model, Backend& backend, const ProfileOptions& options)
       : metered_(backend),
-        context_{model,
-                 metered_,
-                 PagePool(model.page_shape()),
-                 PagePool({model.config.head_dim, model.kv_dtype, false}),
+        context_(model, metered_,
                  make_rope_table(model.config.head_dim, model.config.rope_theta,
-                                 options.prompt_tokens + options.decode_steps),
-                 false},
+                                 options.prompt_tokens + options.decode_steps, backend.memory())),
         forward_(model, metered_),
         options_(options) {
     for (int i = 0; i < options.prompt_tokens; ++i) {  // any text: the work is the same
@@ -72,16 +68,18 @@ class Profiler {
       rows[r].token = prompt_[r % prompt_.size()];
       rows[r].position = int(prompt_.size());
     }
-    std::vector<float> logits(n_rows * n_vocab);
+    Scratch memory(metered_.memory());
+    const std::span<float> logits = memory.floats(n_rows * n_vocab);
+    std::vector<std::int32_t> ids(n_rows);
     std::vector<double> lse(n_rows);
     metered_.reset();
     const auto start = std::chrono::steady_clock::now();
     for (int step = 0; step < n_steps; ++step) {
-      forward_.logits(batch.run(rows), n_rows, logits);
+      forward_.logits(batch.run(rows), n_rows, RowKind::kStep, logits);
       metered_.log_sum_exp(logits, n_rows, lse);
+      metered_.greedy(logits, n_rows, ids);
       for (int r = 0; r < n_rows; ++r) {
-        const auto row = logits.begin() + r * n_vocab;
-        rows[r].token = std::int32_t(std::max_element(row, row + n_vocab) - row);
+        rows[r].token = ids[r];
         ++rows[r].position;
       }
     }

@@ -9,17 +9,17 @@ std::span<const float> StepBatch::run(std::span<const StepRow> rows) {
   const int n = int(rows.size());
   tokens_.clear();
   for (const StepRow& row : rows) tokens_.push_back(row.token);
-  x_.resize(n * d_model);
-  qkv_.resize(n * shape.row_floats());
-  attention_.resize(n * d_attention);
+  const std::span<float> x = x_.floats(n * d_model);
+  const std::span<float> qkv = qkv_.floats(n * shape.row_floats());
+  const std::span<float> attention = attention_.floats(n * d_attention);
   steps_.resize(std::size_t(n) * shape.n_kv_heads);
-  forward_.embed(tokens_, x_);
+  forward_.embed(tokens_, x);
   for (int layer = 0; layer < context_.model.config.n_layers; ++layer) {
-    forward_.project(layer, x_, n, qkv_);
+    forward_.project(layer, x, n, RowKind::kStep, qkv);
     jobs_.clear();
     for (int i = 0; i < n; ++i) {
       add_scan_jobs(jobs_, *rows[i].sequence, layer, shape, rows[i].how,
-                    {qkv_.data() + i * shape.row_floats(), attention_.data() + i * d_attention, 1,
+                    {qkv.data() + i * shape.row_floats(), attention.data() + i * d_attention, 1,
                      rows[i].position, rows[i].rows_before, rows[i].rows_after},
                     steps_.data() + std::size_t(i) * shape.n_kv_heads);
     }
@@ -29,9 +29,9 @@ std::span<const float> StepBatch::run(std::span<const StepRow> rows) {
       add_steps(*rows[i].account, rows[i].account_row, 1, shape, rows[i].how,
                 steps_.data() + std::size_t(i) * shape.n_kv_heads);
     }
-    forward_.finish(layer, attention_, n, x_);
+    forward_.finish(layer, attention, n, RowKind::kStep, x);
   }
-  return x_;
+  return x;
 }
 
 }  // namespace kvscope

@@ -23,7 +23,12 @@ struct StepRow {
 
 class StepBatch {
  public:
-  StepBatch(EngineContext& context, Forward& forward) : context_(context), forward_(forward) {}
+  StepBatch(EngineContext& context, Forward& forward)
+      : context_(context),
+        forward_(forward),
+        x_(context.backend.memory()),
+        qkv_(context.backend.memory()),
+        attention_(context.backend.memory()) {}
 
   // Advances every row by its token. Returns the hidden states [rows][d_model], valid until the
   // next call.
@@ -33,9 +38,9 @@ class StepBatch {
   EngineContext& context_;
   Forward& forward_;
   std::vector<std::int32_t> tokens_;
-  std::vector<float> x_;          // [rows][d_model]
-  std::vector<float> qkv_;        // [rows][row_floats]
-  std::vector<float> attention_;  // [rows][n_heads * head_dim]
+  Scratch x_;          // [rows][d_model]
+  Scratch qkv_;        // [rows][row_floats]
+  Scratch attention_;  // [rows][n_heads * head_dim]
   std::vector<ScanJob> jobs_;
   std::vector<StepSlots> steps_;  // [rows][n_kv_heads]
 };

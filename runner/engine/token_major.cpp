@@ -12,8 +12,8 @@ namespace {
 struct ArmState {
   RowRule how;
   Sequence sequence;
-  std::vector<float> hidden;  // [T - first][d_model]
-  int first = 0;              // tokens before it were a prompt
+  SharedVector<float> hidden;  // [T - first][d_model]
+  int first = 0;               // tokens before it were a prompt
   Account account{PageShape{}};
   std::size_t prefill_rows = 0;
   PrefillMode mode = PrefillMode::kInStream;
@@ -26,6 +26,7 @@ struct ArmState {
 bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& request,
                const ScoreArm& arm, ArmState& state, const StopRequested& stop) {
   const AttentionShape shape = context.model.attention_shape();
+  state.hidden = SharedVector<float>(context.backend.memory());
   state.how = after_rule(*arm.policy, arm.probe);
   state.account =
       Account(context.pool_of(arm.policy->storage()).shape(), context.model.page_shape());
@@ -50,6 +51,7 @@ bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& req
   PassResult& result = pass.results()[0];
   state.account_first = result.mode == PrefillMode::kStreaming ? 0 : request.prompt_tokens;
   if (result.mode == PrefillMode::kStreaming || arm.policy->sparse_prefill()) {
+    context.backend.sync();
     state.hidden.assign(result.hidden.begin(), result.hidden.end());
   } else {
     state.first = request.prompt_tokens;
@@ -92,11 +94,13 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
     }
     if (rows.empty()) continue;
     const std::span<const float> x = batch.run(rows);
+    context.backend.sync();
     for (std::size_t i = 0; i < fed.size(); ++i) {
       const auto row = x.subspan(i * c.d_model, c.d_model);
       fed[i]->hidden.insert(fed[i]->hidden.end(), row.begin(), row.end());
     }
   }
+  context.backend.sync();
   // Rows before an arm's own, and what arms are compared with, are the dense pass's.
   const bool needs_reference =
       request.compare_full || std::any_of(states.begin(), states.end(),

@@ -76,11 +76,18 @@ bool TokenScorer::score(int begin, int end, std::span<const float> reference,
 void TokenScorer::compute(Scratch& memory, std::span<const float> x, int n, Logits& logits) {
   logits.values = memory.floats(std::size_t(n) * n_vocab_);
   logits.lse.resize(n);
-  forward_.logits(x.first(std::size_t(n) * d_model_), n, logits.values);
+  forward_.logits(x.first(std::size_t(n) * d_model_), n, RowKind::kPass, logits.values);
   context_.backend.log_sum_exp(logits.values, n, logits.lse);
 }
 
 void TokenScorer::record(ScoreArmResult& result, int first, int n, const Logits& logits) const {
+  const int n_tokens = int(request_.tokens.size());
+  std::vector<LogitPlace> next;
+  for (int r = 0; r < n && first + r + 1 < n_tokens; ++r)
+    next.push_back({r, request_.tokens[first + r + 1]});
+  std::vector<float> next_logits(next.size());
+  context_.backend.pick_logits(logits.values, n_vocab_, next, next_logits);
+  if (request_.top > 0) context_.backend.sync();
   for (int r = 0; r < n; ++r) {
     const int t = first + r;
     const double lse = logits.lse[r];
@@ -89,9 +96,7 @@ void TokenScorer::record(ScoreArmResult& result, int first, int n, const Logits&
       if (result.error.empty()) result.error = "non-finite logits after token " + std::to_string(t);
       continue;
     }
-    if (t + 1 < int(request_.tokens.size())) {
-      result.nll_nats[t + 1] = lse - double(row[request_.tokens[t + 1]]);
-    }
+    if (t + 1 < n_tokens) result.nll_nats[t + 1] = lse - double(next_logits[r]);
     if (request_.top == 0) continue;
     for (const std::int32_t id : likeliest_tokens(row, request_.top)) {
       result.top[t].emplace_back(id, float(double(row[id]) - lse));

@@ -65,7 +65,11 @@ Model load_model(const WeightSource& source, Backend& backend, DType dtype, DTyp
   model.head = pack_stacked(source, backend,
                             {{c.tied_head ? "token_embd.weight" : "output.weight", c.n_vocab}},
                             c.d_model, dtype);
-  model.final_norm = source.read("output_norm.weight", 1, c.d_model);
+  const auto read_norm = [&](const std::string& name) {
+    const std::vector<float> values = source.read(name, 1, c.d_model);
+    return SharedVector<float>(values.begin(), values.end(), backend.memory());
+  };
+  model.final_norm = read_norm("output_norm.weight");
   for (int l = 0; l < c.n_layers; ++l) {
     const auto name = [&](const char* part) {
       return "blk." + std::to_string(l) + "." + part + ".weight";
@@ -74,11 +78,11 @@ Model load_model(const WeightSource& source, Backend& backend, DType dtype, DTyp
       return pack_stacked(source, backend, parts, n_in, dtype);
     };
     LayerWeights layer;
-    layer.attention_norm = source.read(name("attn_norm"), 1, c.d_model);
+    layer.attention_norm = read_norm(name("attn_norm"));
     layer.qkv = pack({{name("attn_q"), d_query}, {name("attn_k"), d_kv}, {name("attn_v"), d_kv}},
                      c.d_model);
     layer.output = pack({{name("attn_output"), c.d_model}}, d_query);
-    layer.mlp_norm = source.read(name("ffn_norm"), 1, c.d_model);
+    layer.mlp_norm = read_norm(name("ffn_norm"));
     layer.gate_up = pack({{name("ffn_gate"), c.d_ff}, {name("ffn_up"), c.d_ff}}, c.d_model);
     layer.down = pack({{name("ffn_down"), c.d_model}}, c.d_ff);
     model.layers.push_back(std::move(layer));

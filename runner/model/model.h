@@ -12,10 +12,10 @@
 namespace kvscope {
 
 struct LayerWeights {
-  std::vector<float> attention_norm;      // [d_model]
+  SharedVector<float> attention_norm;     // [d_model]
   std::unique_ptr<PackedMatrix> qkv;      // [(n_heads + 2 n_kv_heads) * head_dim][d_model]
   std::unique_ptr<PackedMatrix> output;   // [d_model][n_heads * head_dim]
-  std::vector<float> mlp_norm;            // [d_model]
+  SharedVector<float> mlp_norm;           // [d_model]
   std::unique_ptr<PackedMatrix> gate_up;  // [2 * d_ff][d_model]
   std::unique_ptr<PackedMatrix> down;     // [d_model][d_ff]
 };
@@ -27,7 +27,7 @@ struct Model {
   std::string weights_sha256;    // of the file
   std::unique_ptr<EmbeddingTable> embedding;
   std::vector<LayerWeights> layers;
-  std::vector<float> final_norm;       // [d_model]
+  SharedVector<float> final_norm;      // [d_model]
   std::unique_ptr<PackedMatrix> head;  // [n_vocab][d_model]
 
   AttentionShape attention_shape() const {

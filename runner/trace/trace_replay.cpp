@@ -26,12 +26,8 @@ TraceReplay::TraceReplay(const TraceFacts& facts, Backend& backend, ReplayReques
     : facts_(facts),
       shape_(facts.shape()),
       model_(shape_of(facts)),
-      context_{model_,
-               backend,
-               PagePool(model_.page_shape()),
-               PagePool({facts.head_dim, facts.kv_dtype, false}),
-               make_rope_table(facts.head_dim, facts.rope_theta, facts.n_tokens + 1),
-               false},
+      context_(model_, backend,
+               make_rope_table(facts.head_dim, facts.rope_theta, facts.n_tokens + 1)),
       prompt_tokens_(request.prompt_tokens),
       wants_full_rows_(request.full != nullptr) {
   const std::size_t n_units = std::size_t(facts.n_layers) * shape_.n_kv_heads;

@@ -1,5 +1,6 @@
 #include "runner/backend/cpu/cpu_backend.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "runner/backend/cpu/attention.h"
@@ -7,6 +8,7 @@
 #include "runner/backend/cpu/elementwise.h"
 #include "runner/backend/cpu/embedding.h"
 #include "runner/backend/cpu/portable_matrix.h"
+#include "runner/base/exp_weights.h"
 
 namespace kvscope {
 namespace cpu {
@@ -48,7 +50,7 @@ void CpuBackend::embed(const EmbeddingTable& table, std::span<const std::int32_t
   own.lookup(pool_, ids, out.data());
 }
 
-void CpuBackend::matmul(const PackedMatrix& w, std::span<const float> x, int rows,
+void CpuBackend::matmul(const PackedMatrix& w, std::span<const float> x, int rows, RowKind /*kind*/,
                         std::span<float> y) {
   assert(x.size() >= std::size_t(rows) * w.n_in() && y.size() >= std::size_t(rows) * w.n_out());
   static_cast<const CpuMatrix&>(w).multiply(pool_, x.data(), rows, y.data());
@@ -68,6 +70,32 @@ void CpuBackend::swiglu(std::span<const float> gate_up, int rows, int d_ff, std:
 void CpuBackend::add(std::span<const float> x, std::span<float> y) {
   assert(x.size() == y.size());
   cpu::add(pool_, x, y.data());
+}
+
+void CpuBackend::copy_rows(std::span<const float> x, int width, std::span<const std::int32_t> rows,
+                           std::span<float> out) {
+  assert(out.size() >= rows.size() * width);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(x.begin() + std::size_t(rows[i]) * width, width, out.begin() + i * width);
+}
+
+void CpuBackend::greedy(std::span<const float> logits, int rows, std::span<std::int32_t> ids) {
+  assert(ids.size() >= std::size_t(rows));
+  if (rows == 0) return;
+  const std::size_t n_vocab = logits.size() / rows;
+  pool_.parallel_for(rows, [&](std::size_t r, int) {
+    const std::span<const float> row = logits.subspan(r * n_vocab, n_vocab);
+    // Finding the value first is several times faster than max_element.
+    const auto at = std::find(row.begin(), row.end(), largest(row));
+    ids[r] = at == row.end() ? 0 : std::int32_t(at - row.begin());
+  });
+}
+
+void CpuBackend::pick_logits(std::span<const float> logits, int n_vocab,
+                             std::span<const LogitPlace> places, std::span<float> out) {
+  assert(out.size() >= places.size());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    out[i] = logits[std::size_t(places[i].row) * n_vocab + places[i].id];
 }
 
 void CpuBackend::log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) {

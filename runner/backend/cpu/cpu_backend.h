@@ -26,12 +26,17 @@ class CpuBackend final : public Backend {
 
   void embed(const EmbeddingTable& table, std::span<const std::int32_t> ids,
              std::span<float> out) override;
-  void matmul(const PackedMatrix& w, std::span<const float> x, int rows,
+  void matmul(const PackedMatrix& w, std::span<const float> x, int rows, RowKind kind,
               std::span<float> y) override;
   void rms_norm(std::span<const float> x, std::span<const float> weight, float eps, int rows,
                 std::span<float> y) override;
   void swiglu(std::span<const float> gate_up, int rows, int d_ff, std::span<float> y) override;
   void add(std::span<const float> x, std::span<float> y) override;
+  void copy_rows(std::span<const float> x, int width, std::span<const std::int32_t> rows,
+                 std::span<float> out) override;
+  void greedy(std::span<const float> logits, int rows, std::span<std::int32_t> ids) override;
+  void pick_logits(std::span<const float> logits, int n_vocab, std::span<const LogitPlace> places,
+                   std::span<float> out) override;
   void log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) override;
   void compare_logits(std::span<const LogitPair> pairs, std::span<LogitComparison> out) override;
 

@@ -92,11 +92,8 @@ void append_ghost(HeadCache& ghosts, const HeadCache& head, int slot) {
             ghosts.page_of(ghost), ghost % kPageSlots);
 }
 
-namespace {
-
-// Slots of the page that starts at first_slot, keys [head_dim][kPageSlots] and values
-// [kPageSlots][head_dim]: those that kivi has quantised, then those of the page itself.
-void dequantise_page(const HeadCache& head, int first_slot, int live, float* keys, float* values) {
+// Those that kivi has quantised, then those of the page itself.
+void widen_page(const HeadCache& head, int first_slot, int live, float* keys, float* values) {
   const PagePool& pool = head.pool();
   const int d = pool.shape().head_dim;
   const KiviStore* kivi = head.kivi();
@@ -113,8 +110,6 @@ void dequantise_page(const HeadCache& head, int first_slot, int live, float* key
     std::fill(keys + i * kPageSlots + live, keys + (i + 1) * kPageSlots, 0.0F);
 }
 
-}  // namespace
-
 void BlockPages::show_dequantised(const HeadCache& head, int first_slot,
                                   std::span<PageView> pages) {
   const PageShape& shape = head.pool().shape();
@@ -123,7 +118,7 @@ void BlockPages::show_dequantised(const HeadCache& head, int first_slot,
   for (std::size_t i = 0; i < pages.size(); ++i) {
     float* keys = dequantised_.data() + 2 * i * side;
     float* values = shape.has_values ? keys + side : nullptr;
-    dequantise_page(head, first_slot + int(i) * kPageSlots, pages[i].live, keys, values);
+    widen_page(head, first_slot + int(i) * kPageSlots, pages[i].live, keys, values);
     pages[i] = {reinterpret_cast<const std::byte*>(keys),
                 reinterpret_cast<const std::byte*>(values),
                 DType::kF32,

@@ -27,6 +27,11 @@ void turn_back_slot(HeadCache& head, int slot, int steps, const RopeTable& rope)
 // Remembers the key of `slot` as the newest ghost.
 void append_ghost(HeadCache& ghosts, const HeadCache& head, int slot);
 
+// Slots of the page that starts at first_slot, as float32, whatever their format: keys
+// [head_dim][kPageSlots] (zero beyond `live` slots) and values [kPageSlots][head_dim] (nullptr:
+// none wanted; untouched beyond).
+void widen_page(const HeadCache& head, int first_slot, int live, float* keys, float* values);
+
 // A block of pages of a cache as the kernels see them. Plain pages are shown where they lie; codes
 // are dequantised to float32 into memory of this object, which the views point to until the next
 // show(). A kivi block without quantised tokens is plain.

@@ -63,7 +63,7 @@ TEST(MeteredBackend, ModelsMayBeLoadedThroughIt) {
   const auto matrix =
       metered.pack(rows_of(std::vector<float>{1, 2, 3, 4, 5, 6}, 3), 2, 3, DType::kF32);
   std::vector<float> y(2);
-  metered.matmul(*matrix, std::vector<float>{1, 10, 100}, 1, y);
+  metered.matmul(*matrix, std::vector<float>{1, 10, 100}, 1, RowKind::kStep, y);
   EXPECT_EQ(y, (std::vector<float>{321, 654}));
 }
 
@@ -80,11 +80,12 @@ TEST(MeteredBackend, CountsCallsAndWork) {
   EXPECT_EQ(find(metered, "matmul", 96, 32).calls, 1 + 2 * 4);    // gate_up
   EXPECT_EQ(find(metered, "matmul", 32, 48).calls, 1 + 2 * 4);    // down
   EXPECT_EQ(find(metered, "matmul", 320, 32).calls, 4);           // head
-  EXPECT_EQ(find(metered, "elementwise").calls, (5 + 1) + 4 * (2 * 5 + 1));
+  EXPECT_EQ(find(metered, "elementwise").calls, (5 + 1) + 4 * (2 * 5 + 1) + 4);
   EXPECT_EQ(find(metered, "attend_dense").calls, 2);
   EXPECT_EQ(find(metered, "scan").calls, 2 * 4);
   EXPECT_EQ(find(metered, "log_sum_exp").calls, 4);
-  EXPECT_EQ(metered.counters().size(), 10U);  // one arm: nothing to compare or to gather
+  EXPECT_EQ(find(metered, "greedy").calls, 4);
+  EXPECT_EQ(metered.counters().size(), 11U);  // one arm: nothing to compare or to gather
 
   EXPECT_EQ(find(metered, "matmul", 64, 32).work.flops, 2.0 * 64 * 32 * 2 * (32 + 4));
   EXPECT_EQ(find(metered, "matmul", 320, 32).work.flops, 2.0 * 320 * 32 * 4);

@@ -39,13 +39,9 @@ KvBytes walk(const Sequence& sequence) {
 
 TEST(Ledger, EqualsAWalkOfThePoolAtEveryStepAndSharedPagesCountOncePerRow) {
   TinyEngine tiny(gqa_shape());
-  EngineContext context{
-      tiny.model,
-      *tiny.backend,
-      PagePool(tiny.model.page_shape()),
-      PagePool({tiny.model.config.head_dim, DType::kF32, false}),
-      make_rope_table(tiny.model.config.head_dim, tiny.model.config.rope_theta, 256),
-      false};
+  EngineContext context(
+      tiny.model, *tiny.backend,
+      make_rope_table(tiny.model.config.head_dim, tiny.model.config.rope_theta, 256));
   Forward forward(tiny.model, *tiny.backend);
   StepBatch batch(context, forward);
   const auto ids = random_ids(130);

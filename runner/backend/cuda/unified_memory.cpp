@@ -1,0 +1,107 @@
+#include "runner/backend/cuda/unified_memory.h"
+
+#include <algorithm>
+#include <string>
+
+#include "runner/backend/cuda/cuda_error.h"
+
+namespace kvscope::cuda {
+namespace {
+
+constexpr std::size_t kSmall = std::size_t{64} << 10;
+
+std::string mib(std::int64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+}  // namespace
+
+UnifiedMemory::UnifiedMemory(int device, cudaStream_t stream, std::int64_t limit_bytes)
+    : device_(device), stream_(stream), limit_bytes_(limit_bytes) {}
+
+UnifiedMemory::~UnifiedMemory() {
+  small_.release();  // before the members that unmap() uses go
+}
+
+void UnifiedMemory::copy(void* to, const void* from, std::size_t bytes) {
+  gpu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+  started();
+}
+
+void UnifiedMemory::zero(void* p, std::size_t bytes) {
+  gpu_check(cudaMemsetAsync(p, 0, bytes, stream_), "cudaMemsetAsync");
+  started();
+}
+
+void UnifiedMemory::wait() {
+  if (!in_flight_) return;
+  gpu_check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  in_flight_ = false;
+}
+
+bool UnifiedMemory::owns(const void* p, std::size_t bytes) const {
+  if (bytes == 0) return true;
+  const auto* begin = static_cast<const std::byte*>(p);
+  const std::lock_guard lock(mutex_);
+  auto after = blocks_.upper_bound(begin);
+  if (after == blocks_.begin()) return false;
+  const auto& [start, size] = *std::prev(after);
+  return begin + bytes <= start + size;
+}
+
+void UnifiedMemory::charge(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (allocated_bytes_ + bytes > limit_bytes_) {
+    throw DeviceOutOfMemory("device memory: " + mib(bytes) + " more do not fit beside " +
+                            mib(allocated_bytes_) + " of " + mib(limit_bytes_));
+  }
+  allocated_bytes_ += bytes;
+  peak_bytes_ = std::max(peak_bytes_, allocated_bytes_);
+}
+
+std::int64_t UnifiedMemory::allocated_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return allocated_bytes_;
+}
+
+std::int64_t UnifiedMemory::peak_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_bytes_;
+}
+
+void* UnifiedMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
+  // The driver's blocks are aligned to more than anyone asks for; a pool's block is aligned to its
+  // size's power of two.
+  return bytes < kSmall ? small_.allocate(bytes, alignment) : map(bytes);
+}
+
+void UnifiedMemory::do_deallocate(void* p, std::size_t bytes, std::size_t alignment) {
+  if (bytes >= kSmall) return unmap(p, bytes);
+  wait();  // the next owner may be the host, which writes at once
+  small_.deallocate(p, bytes, alignment);
+}
+
+void* UnifiedMemory::map(std::size_t bytes) {
+  charge(std::int64_t(bytes));
+  void* p = nullptr;
+  try {
+    gpu_check(cudaMallocManaged(&p, bytes), "cudaMallocManaged");
+    prefer_device(p, bytes, device_);
+    prefetch_to_device(p, bytes, device_, stream_);
+  } catch (...) {
+    charge(-std::int64_t(bytes));
+    throw;
+  }
+  const std::lock_guard lock(mutex_);
+  blocks_.emplace(static_cast<const std::byte*>(p), bytes);
+  return p;
+}
+
+void UnifiedMemory::unmap(void* p, std::size_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    blocks_.erase(static_cast<const std::byte*>(p));
+    allocated_bytes_ -= std::int64_t(bytes);
+  }
+  cudaFree(p);  // waits for the device; what it could say has been said by an earlier call
+}
+
+}  // namespace kvscope::cuda
