@@ -1,4 +1,4 @@
-// A tiny random model on a CPU backend, and bitwise comparison of results.
+// A tiny random model on a backend, and bitwise comparison of results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +38,10 @@ inline TinyModelShape mqa_shape() {
 struct TinyEngine {
   explicit TinyEngine(const TinyModelShape& shape, int n_threads = 1, DType dtype = DType::kF32,
                       DType kv_dtype = DType::kF32)
-      : backend(make_cpu_backend(n_threads)),
+      : TinyEngine(shape, make_cpu_backend(n_threads), dtype, kv_dtype) {}
+  TinyEngine(const TinyModelShape& shape, std::unique_ptr<Backend> own_backend,
+             DType dtype = DType::kF32, DType kv_dtype = DType::kF32)
+      : backend(std::move(own_backend)),
         model(load(shape, dtype, kv_dtype)),
         engine(model, *backend) {}
 
