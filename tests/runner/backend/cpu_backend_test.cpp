@@ -32,7 +32,7 @@ TEST(CpuBackend, EveryWeightTypeOnEveryInstructionSet) {
     EXPECT_EQ(packed->n_in(), 3);
     EXPECT_GE(packed->bytes(), 6 * element_bytes(dtype));
     std::vector<float> y(4);
-    backend->matmul(*packed, x, 2, y);
+    backend->matmul(*packed, x, 2, RowKind::kPass, y);
     EXPECT_THAT(y, ElementsAre(321, 601, -1, -14));  // exact in all three types
   }
 }
