@@ -1,8 +1,8 @@
 // Writing slots of a page inside kernels: the bytes that the CPU writes (page_slots.h, kv_codec.h).
 // What works on a whole slot is done by one warp, all of whose lanes call it alike; store_slot,
 // copy_slot and turn_back_key leave the slot fit for use by the same warp, other warps see it after
-// the kernel's next barrier. Nothing here may be contracted to FMAs:
-// the CPU rotates with two products and a sum.
+// the kernel's next barrier. Nothing here may be contracted to FMAs: the CPU rotates with two
+// products and a sum.
 #pragma once
 
 #include <cstdint>
@@ -209,6 +209,7 @@ __device__ inline void store_slot(const SlotWrite& write, const PageLayout& layo
 template <class Element>
 __device__ inline void copy_strided(const Element* from, Element* to, int n, int stride, int lane) {
   constexpr int kAtOnce = 4;
+#pragma unroll 1  // more at once would cost registers, of which the scan has none to spare
   for (int first = lane; first < n; first += kAtOnce * kWarpSize) {
     Element held[kAtOnce] = {};
 #pragma unroll
