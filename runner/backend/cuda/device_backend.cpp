@@ -144,8 +144,10 @@ void DeviceBackend::greedy(std::span<const float> logits, int rows, std::span<st
 void DeviceBackend::pick_logits(std::span<const float> logits, int n_vocab,
                                 std::span<const LogitPlace> places, std::span<float> out) {
   if (places.empty()) return;
+  std::vector<RowAndId> rows;
+  for (const LogitPlace& place : places) rows.push_back({place.row, place.id});
   Uploads::Batch batch(uploads_);
-  const LogitPlace* on_device = batch.add(places);
+  const RowAndId* on_device = batch.add(rows);
   batch.send();
   auto* found = results_.get<float>(places.size());
   cuda::pick_logits(own(logits.data(), logits.size(), "logits"), n_vocab, on_device,

@@ -16,8 +16,12 @@ void log_sum_exp(const float* logits, int rows, int n_vocab, double* lse, cudaSt
 // gives 0.
 void greedy(const float* logits, int rows, int n_vocab, std::int32_t* ids, cudaStream_t stream);
 
-// out[r] = logits[r][ids[r]]; an id outside [0, n_vocab) gives NaN.
-void pick_logits(const float* logits, int rows, int n_vocab, const std::int32_t* ids, float* out,
+struct RowAndId {
+  std::int32_t row;
+  std::int32_t id;
+};
+// out[i] = logits[places[i].row][places[i].id]; an id outside [0, n_vocab) gives NaN.
+void pick_logits(const float* logits, int n_vocab, const RowAndId* places, int n, float* out,
                  cudaStream_t stream);
 
 struct LogitPairRows {

@@ -1,6 +1,9 @@
 #include "runner/backend/cuda/pages.h"
 
+#include <stdexcept>
+
 namespace kvscope::cuda {
+
 namespace {
 
 SlotFormat format_of(const PageShape& shape) {
@@ -15,10 +18,10 @@ SlotFormat format_of(const PageShape& shape) {
       break;
   }
   switch (shape.dtype) {
-    case DType::kBF16:
-      return SlotFormat::kBF16;
     case DType::kF16:
       return SlotFormat::kF16;
+    case DType::kBF16:
+      return SlotFormat::kBF16;
     case DType::kF32:
       break;
   }
@@ -28,6 +31,9 @@ SlotFormat format_of(const PageShape& shape) {
 }  // namespace
 
 PageLayout layout_of(const PageShape& shape) {
+  // Kernels take dimensions in pairs.
+  if (shape.head_dim <= 0 || shape.head_dim % 2 != 0)
+    throw std::invalid_argument("head_dim must be even");
   return {shape.head_dim, format_of(shape), shape.has_values, std::uint32_t(shape.key_bytes())};
 }
 

@@ -32,7 +32,7 @@ TEST(StageProfile, OnePhaseForThePromptAndOneForEachNumberOfRows) {
                                       "gate_up", "down"}));
   EXPECT_EQ(names(tiny.model, phases[1]),
             (std::vector<std::string>{"embed", "elementwise", "qkv", "scan", "output", "gate_up",
-                                      "down", "head", "log_sum_exp"}));
+                                      "down", "head", "log_sum_exp", "greedy"}));
   // Warm-up rounds are left out; every row continues the prompt on its own.
   EXPECT_EQ(find(phases[0], "attend_dense").calls, 2);
   EXPECT_EQ(find(phases[2], "scan").calls, 2 * 3);
