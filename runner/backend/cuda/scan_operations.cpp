@@ -109,6 +109,7 @@ void DeviceBackend::scan_by_rule(const AttentionShape& shape, const RopeTable& r
     own(job->out, (job->n_rows - 1) * job->out_stride + std::size_t(shape.n_heads) * shape.head_dim,
         "attention");
     scratch += scratch_floats(unit, shape.group());
+    unit.heads_before = n_heads;
     n_heads += unit.n_kv_heads;
     most_slots = std::max(most_slots, unit.most_slots);
     units.push_back(unit);

@@ -18,9 +18,17 @@ constexpr int kTokens = 75;  // more than two pages
 constexpr int kPrompt = 50;
 constexpr int kBudget = 20;
 
-// Sums in another order, exponentials by another library. Largest difference seen over all arms
-// and shapes below: see the closing line of each test with --gtest_brief=0.
+// Sums in another order, exponentials by another library. Largest difference of an NLL seen over
+// all arms that store plain numbers and all shapes: kSeen.
 constexpr double kTolerance = 1e-4;
+// An arm that stores codes: a projection that differs in its last bit may fall on the other side of
+// a code's boundary, and moves by a whole step then. Largest seen: 0.0018 with 8 bits, 0.076 with 2
+// (kivi). That equal inputs give equal codes is tested in rows_test.cpp.
+constexpr double kToleranceOfCodes = 0.2;
+
+double tolerance(const ScoreArm& arm) {
+  return arm.policy->storage().format == Storage::Format::kPlain ? kTolerance : kToleranceOfCodes;
+}
 
 std::unique_ptr<Backend> device() { return cuda_support().open({}); }
 
@@ -111,10 +119,11 @@ TEST_P(CudaShapes, ScoresEveryPolicyAsTheCpuDoes) {
     const std::string& name = all.names[i];
     EXPECT_EQ(expected[i].error, actual[i].error) << name;
     EXPECT_EQ(expected[i].resident_positions, actual[i].resident_positions) << name;
-    largest = std::max(largest, largest_difference(expected[i].nll_nats, actual[i].nll_nats, name));
-    EXPECT_LT(largest, kTolerance) << name;
+    const double nll = largest_difference(expected[i].nll_nats, actual[i].nll_nats, name);
+    EXPECT_LT(nll, tolerance(all.arms[i])) << name;
+    if (tolerance(all.arms[i]) == kTolerance) largest = std::max(largest, nll);
     EXPECT_LT(largest_difference(expected[i].kl_full_nats, actual[i].kl_full_nats, name),
-              kTolerance)
+              tolerance(all.arms[i]))
         << name;
     expect_same_bytes(expected[i].ledger.prefill_peak, actual[i].ledger.prefill_peak, name);
     expect_same_bytes(expected[i].ledger.decode_peak, actual[i].ledger.decode_peak, name);
@@ -143,7 +152,8 @@ TEST_P(CudaShapes, GeneratesWithEveryPolicyAsTheCpuDoes) {
           largest_difference(expected[i].kl_full_nats, actual[i].kl_full_nats, texts[i]),
           largest_difference(expected[i].forced_delta_nll_nats, actual[i].forced_delta_nll_nats,
                              texts[i])}) {
-      EXPECT_LT(difference, kTolerance) << texts[i];
+      EXPECT_LT(difference, tolerance({fit(texts[i], kBudget, kPrompt, false), nullptr, false}))
+          << texts[i];
     }
     expect_same_bytes(expected[i].ledger.peak(), actual[i].ledger.peak(), texts[i]);
     expect_same_bytes(expected[i].ledger.steady, actual[i].ledger.steady, texts[i]);
