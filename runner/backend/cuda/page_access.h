@@ -1,5 +1,5 @@
-// Reading and writing single elements of a page inside kernels, for every format (PageShape says
-// where they lie). Values come out and go in as float32. head_dim is even, so keys are read in
+// Reading single elements of a page inside kernels, for every format (PageShape says where they
+// lie); page_write.h writes them. Values come out as float32. head_dim is even, so keys are read in
 // pairs of dimensions: the pair that RoPE turns, and the two that bf16 pages hold side by side.
 #pragma once
 
@@ -20,31 +20,28 @@ __device__ inline std::uint32_t bf16_bits(float x) {
 }
 __device__ inline float rounded_to_bf16(float x) { return bf16_to_float(bf16_bits(x)); }
 
-// OCP 8-bit floats as kv_codec.h has them.
+// Value of a code; OCP 8-bit floats as kv_codec.h has them. The code's exponent and mantissa are
+// put where a float32 has its own, and the product with a power of two, which is exact, mends the
+// bias: so subnormal codes need no branch.
 template <SlotFormat kFormat>
 __device__ inline float code_value(std::uint8_t code) {
   if constexpr (kFormat == SlotFormat::kInt8) {
     return float(static_cast<std::int8_t>(code));
   } else {
     constexpr bool kE4M3 = kFormat == SlotFormat::kFp8E4M3;
-    constexpr int kMantissaBits = kE4M3 ? 3 : 2;
-    constexpr int kBias = kE4M3 ? 7 : 15;
-    constexpr int kExponents = kE4M3 ? 15 : 31;
-    const int mantissa = code & ((1 << kMantissaBits) - 1);
-    const int exponent = (code >> kMantissaBits) & kExponents;
-    float magnitude = 0.0F;
-    if (kE4M3 ? (code & 0x7F) == 0x7F : exponent == 31 && mantissa != 0) {
-      magnitude = __uint_as_float(0x7FC00000U);
-    } else if (!kE4M3 && exponent == 31) {
-      magnitude = __uint_as_float(0x7F800000U);
-    } else if (exponent == 0) {
-      magnitude =
-          float(mantissa) * __uint_as_float(std::uint32_t(128 - kBias - kMantissaBits) << 23);
+    const std::uint32_t sign = std::uint32_t(code & 0x80) << 24;
+    const std::uint32_t magnitude = code & 0x7FU;
+    float value = 0.0F;
+    if constexpr (kE4M3) {
+      value = __uint_as_float(sign | magnitude << 20) * 0x1p120F;
+      if (magnitude == 0x7FU) value = __uint_as_float(sign | 0x7FC00000U);
     } else {
-      magnitude = __uint_as_float(std::uint32_t(exponent - kBias + 127) << 23 |
-                                  std::uint32_t(mantissa) << (23 - kMantissaBits));
+      value = __uint_as_float(sign | magnitude << 21) * 0x1p112F;
+      if (magnitude >= 0x7CU) {
+        value = __uint_as_float(sign | (magnitude == 0x7CU ? 0x7F800000U : 0x7FC00000U));
+      }
     }
-    return (code & 0x80) != 0 ? -magnitude : magnitude;
+    return value;
   }
 }
 

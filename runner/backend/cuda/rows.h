@@ -25,7 +25,7 @@ void write_slots(const SlotWrite* writes, int n, PageLayout layout, RopeRows rop
 
 // The same for consecutive tokens of all KV heads of a layer: row r's keys and values (raw
 // projections at qkv + r · row_floats) go to slot first_slot + r of each head, rotated to
-// first_position + r. heads: [n_kv_heads].
+// first_position + r, or as they are where first_position is -1. heads: [n_kv_heads].
 struct AppendRows {
   const HeadSlots* heads = nullptr;  // device-visible
   const float* qkv = nullptr;
@@ -53,7 +53,8 @@ struct QueryRows {
 void rotate_queries(const QueryRows& job, int head_dim, RopeRows rope, cudaStream_t stream);
 
 // One slot copied between pages, bit for bit between layouts stored alike, else as the value that
-// is read back; values only where both have them (head_cache.h copy_slot).
+// is read back; values only where both have them (page_slots.h copy_slot). No copy of a call reads
+// a slot that another one writes.
 struct SlotCopy {
   const std::byte* from = nullptr;  // page
   std::byte* to = nullptr;          // page, never the same slot
@@ -62,8 +63,19 @@ struct SlotCopy {
 };
 void copy_slots(const SlotCopy* copies, int n, PageLayout from, PageLayout to, cudaStream_t stream);
 
-// Slots first … first + n - 1 of a head, whatever their format, into float32 pages (layout kF32 of
-// the same head_dim) at the same slots: [ceil(n_slots / kPageSlots)] pages.
+// A stored key to be turned back by `steps` ≥ 0 positions (re-rotation after an eviction): read,
+// turned, encoded anew. No two of a call are of one slot.
+struct SlotTurn {
+  std::byte* page = nullptr;
+  std::int32_t slot = 0;
+  std::int32_t steps = 0;
+};
+void turn_back_slots(const SlotTurn* turns, int n, PageLayout layout, RopeRows rope,
+                     cudaStream_t stream);
+
+// All slots of each head, whatever their format, into float32 pages (layout kF32 of the same
+// head_dim, values where `layout` has them) at the same slots; unrotated keys stay so. heads:
+// [n_heads], out_pages: [n_heads][ceil(n_slots / kPageSlots)].
 void widen_slots(const HeadSlots* heads, std::byte* const* const* out_pages, int n_heads,
                  PageLayout layout, cudaStream_t stream);
 
