@@ -110,9 +110,11 @@ void RuleState::compact(std::span<const std::int32_t> old_slot_of) {
   std::vector<float> statistic;
   std::vector<std::uint32_t> count;
   statistic.reserve(old_slot_of.size());
+  // at(): rows that were compacted without having been observed are an error of the caller, which
+  // conformance checks provoke on purpose.
   for (const std::int32_t slot : old_slot_of) {
-    if (!statistic_.empty()) statistic.push_back(statistic_[slot]);
-    if (!count_.empty()) count.push_back(count_[slot]);
+    if (!statistic_.empty()) statistic.push_back(statistic_.at(slot));
+    if (!count_.empty()) count.push_back(count_.at(slot));
   }
   statistic_ = std::move(statistic);
   count_ = std::move(count);

@@ -63,6 +63,16 @@ struct SlotCopy {
 };
 void copy_slots(const SlotCopy* copies, int n, PageLayout from, PageLayout to, cudaStream_t stream);
 
+// A stored key to be turned back by `steps` ≥ 0 positions (re-rotation after an eviction): read,
+// turned, encoded anew. No two of a call are of one slot.
+struct SlotTurn {
+  std::byte* page = nullptr;
+  std::int32_t slot = 0;
+  std::int32_t steps = 0;
+};
+void turn_back_slots(const SlotTurn* turns, int n, PageLayout layout, RopeRows rope,
+                     cudaStream_t stream);
+
 // All slots of each head, whatever their format, into float32 pages (layout kF32 of the same
 // head_dim, values where `layout` has them) at the same slots; unrotated keys stay so. heads:
 // [n_heads], out_pages: [n_heads][ceil(n_slots / kPageSlots)].

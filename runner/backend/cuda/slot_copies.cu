@@ -1,4 +1,5 @@
-// Slots from pages to pages (rows.h): copied, encoded anew where the pages are not alike, widened.
+// Slots that are written already (rows.h): copied, encoded anew where pages are not alike, turned
+// back, widened.
 
 #include "runner/backend/cuda/dispatch.h"
 #include "runner/backend/cuda/page_write.h"
@@ -8,7 +9,9 @@ namespace kvscope::cuda {
 
 namespace {
 
-constexpr int kCopiesPerBlock = 4;  // one by a warp
+constexpr int kSlotsPerBlock = 4;  // one by a warp
+dim3 slot_grid(int n) { return dim3((unsigned(n) + kSlotsPerBlock - 1) / kSlotsPerBlock); }
+constexpr dim3 kSlotThreads(kSlotsPerBlock* kWarpSize);
 
 // For loads of a format that is only known at run time, alike in all threads.
 template <class Load>
@@ -33,7 +36,7 @@ __device__ inline KeyPair load_any(SlotFormat format, const Load& load) {
 // Between pages stored alike.
 template <SlotFormat kFormat>
 __global__ void copy_slots_kernel(const SlotCopy* copies, int n, PageLayout from, PageLayout to) {
-  const int i = int(blockIdx.x) * kCopiesPerBlock + int(threadIdx.x) / kWarpSize;
+  const int i = int(blockIdx.x) * kSlotsPerBlock + int(threadIdx.x) / kWarpSize;
   if (i >= n) return;  // a whole warp
   const int lane = int(threadIdx.x) % kWarpSize;
   const SlotCopy copy = copies[i];
@@ -47,7 +50,7 @@ __global__ void copy_slots_kernel(const SlotCopy* copies, int n, PageLayout from
 template <SlotFormat kTo>
 __global__ void convert_slots_kernel(const SlotCopy* copies, int n, PageLayout from,
                                      PageLayout to) {
-  const int index = int(blockIdx.x) * kCopiesPerBlock + int(threadIdx.x) / kWarpSize;
+  const int index = int(blockIdx.x) * kSlotsPerBlock + int(threadIdx.x) / kWarpSize;
   if (index >= n) return;  // a whole warp
   const int lane = int(threadIdx.x) % kWarpSize;
   const SlotCopy copy = copies[index];
@@ -68,6 +71,16 @@ __global__ void convert_slots_kernel(const SlotCopy* copies, int n, PageLayout f
     });
   };
   store_value_row<kTo>(copy.to + to.value_offset, d, copy.to_slot, value_at, lane);
+}
+
+template <SlotFormat kFormat>
+__global__ void turn_back_slots_kernel(const SlotTurn* turns, int n, PageLayout layout,
+                                       RopeRows rope) {
+  const int i = int(blockIdx.x) * kSlotsPerBlock + int(threadIdx.x) / kWarpSize;
+  if (i >= n) return;  // a whole warp
+  const SlotTurn turn = turns[i];
+  turn_back_key<kFormat>(turn.page, turn.slot, layout.head_dim, turn.steps, rope,
+                         int(threadIdx.x) % kWarpSize);
 }
 
 constexpr int kWidenThreads = 256;
@@ -108,10 +121,18 @@ __global__ void widen_slots_kernel(const HeadSlots* heads, std::byte* const* con
 void copy_slots(const SlotCopy* copies, int n, PageLayout from, PageLayout to,
                 cudaStream_t stream) {
   if (n == 0) return;
-  const dim3 grid((unsigned(n) + kCopiesPerBlock - 1) / kCopiesPerBlock);
   with_format(to.format, [&]<SlotFormat kTo>() {
     auto* kernel = from.format == kTo ? copy_slots_kernel<kTo> : convert_slots_kernel<kTo>;
-    launch(kernel, grid, dim3(kCopiesPerBlock * kWarpSize), 0, stream, copies, n, from, to);
+    launch(kernel, slot_grid(n), kSlotThreads, 0, stream, copies, n, from, to);
+  });
+}
+
+void turn_back_slots(const SlotTurn* turns, int n, PageLayout layout, RopeRows rope,
+                     cudaStream_t stream) {
+  if (n == 0) return;
+  with_format(layout.format, [&]<SlotFormat kFormat>() {
+    launch(turn_back_slots_kernel<kFormat>, slot_grid(n), kSlotThreads, 0, stream, turns, n, layout,
+           rope);
   });
 }
 

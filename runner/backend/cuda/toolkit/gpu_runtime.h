@@ -1,0 +1,63 @@
+// The vocabulary of kernels and of their callers, compiled by nvcc. tests/shim/gpu_runtime.h has
+// the same for the host compiler; which one is meant is decided by the include path.
+//
+//   KSHARED(T, name, N);  T name[N] in shared memory, contents undefined
+//
+//   KSMEM(name);          unsigned char name[], 16-byte aligned, of the size that launch() was
+//   given
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+#include "runner/backend/cuda/gpu_check.h"
+
+#define KSHARED(T, name, N) __shared__ T name[N]
+#define KSMEM(name) extern __shared__ __align__(16) unsigned char name[]
+
+namespace kvscope::cuda {
+
+#if CUDART_VERSION >= 13000
+inline cudaMemLocation location_of(int device) {
+  cudaMemLocation location{};
+  location.type = cudaMemLocationTypeDevice;
+  location.id = device;
+  return location;
+}
+inline void prefetch_to_device(const void* p, std::size_t bytes, int device, cudaStream_t stream) {
+  gpu_check(cudaMemPrefetchAsync(p, bytes, location_of(device), 0, stream), "cudaMemPrefetchAsync");
+}
+inline void prefer_device(const void* p, std::size_t bytes, int device) {
+  gpu_check(cudaMemAdvise(p, bytes, cudaMemAdviseSetPreferredLocation, location_of(device)),
+            "cudaMemAdvise");
+}
+#else
+inline void prefetch_to_device(const void* p, std::size_t bytes, int device, cudaStream_t stream) {
+  gpu_check(cudaMemPrefetchAsync(p, bytes, device, stream), "cudaMemPrefetchAsync");
+}
+inline void prefer_device(const void* p, std::size_t bytes, int device) {
+  gpu_check(cudaMemAdvise(p, bytes, cudaMemAdviseSetPreferredLocation, device), "cudaMemAdvise");
+}
+#endif
+
+#ifdef __CUDACC__  // the host compiler sees this header too, where there is nothing to launch
+// Throws CudaError where the launch is not accepted; what goes wrong in the kernel shows at the
+// next wait. shared_bytes: of KSMEM.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, Arguments&&... arguments) {
+  constexpr std::size_t kAlwaysAllowed = std::size_t{48} << 10;
+  if (shared_bytes > kAlwaysAllowed) {
+    gpu_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(shared_bytes)),
+              "cudaFuncSetAttribute");
+  }
+  kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
+  gpu_check(cudaGetLastError(), "kernel launch");
+}
+#endif
+
+}  // namespace kvscope::cuda

@@ -1,0 +1,64 @@
+#include "tests/shim/allocations.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/shim/engine.h"
+
+namespace kvscope::shim {
+
+Allocations& allocations() {
+  static Allocations one;
+  return one;
+}
+
+// Exact sizes, so that ASan sees every access beyond a block.
+void* Allocations::allocate(std::size_t bytes, MemoryKind kind, std::size_t limit_bytes) {
+  const std::lock_guard lock(mutex_);
+  const bool on_device = kind != MemoryKind::kPinned;
+  if (on_device && (bytes > limit_bytes || device_bytes_ > limit_bytes - bytes)) return nullptr;
+  void* p = nullptr;
+  if (posix_memalign(&p, 256, bytes > 0 ? bytes : 1) != 0) return nullptr;
+  std::memset(p, config().fill, bytes);
+  blocks_.emplace(key_of(p), Block{bytes, kind});
+  if (on_device) device_bytes_ += bytes;
+  return p;
+}
+
+bool Allocations::free(void* p, bool pinned) {
+  const std::lock_guard lock(mutex_);
+  const auto block = blocks_.find(key_of(p));
+  if (block == blocks_.end() || (block->second.kind == MemoryKind::kPinned) != pinned) return false;
+  if (!pinned) device_bytes_ -= block->second.bytes;
+  blocks_.erase(block);
+  std::free(p);
+  return true;
+}
+
+std::size_t Allocations::device_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return device_bytes_;
+}
+
+std::map<std::uintptr_t, Allocations::Block>::const_iterator Allocations::block_with(
+    const void* p) const {
+  // Complements run backwards: the first key not below that of p is the last block not beyond p.
+  const auto block = blocks_.lower_bound(key_of(p));
+  if (block == blocks_.end()) return block;
+  const std::uintptr_t offset = block->first - key_of(p);
+  return offset < block->second.bytes ? block : blocks_.end();
+}
+
+bool Allocations::knows(const void* p) const {
+  const std::lock_guard lock(mutex_);
+  return block_with(p) != blocks_.end();
+}
+
+bool Allocations::holds_or_unknown(const void* p, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const auto block = block_with(p);
+  if (block == blocks_.end()) return true;
+  return bytes <= block->second.bytes - (block->first - key_of(p));
+}
+
+}  // namespace kvscope::shim
