@@ -139,25 +139,25 @@ TEST_F(CudaLogits, GreedyFindsEveryPlace) {
 
 TEST_F(CudaLogits, PickLogits) {
   const DeviceArray<float> logits(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9});
-  const DeviceArray<std::int32_t> ids(std::vector<std::int32_t>{2, -1, 3});
+  const DeviceArray<RowAndId> places(std::vector<RowAndId>{{0, 2}, {1, -1}, {2, 3}});
   const DeviceArray<float> out(3);
-  pick_logits(logits.data(), 3, 3, ids.data(), out.data(), nullptr);
+  pick_logits(logits.data(), 3, places.data(), 3, out.data(), nullptr);
   EXPECT_EQ(out.read()[0], 3.0F);
   EXPECT_TRUE(std::isnan(out.read()[1]));
   EXPECT_TRUE(std::isnan(out.read()[2]));
 
   constexpr int kRows = 300;  // more than a block of threads
   const auto values = random_floats(kRows * 7, 1.0F, 3);
-  std::vector<std::int32_t> many;
+  std::vector<RowAndId> many;
   std::vector<float> expected;
   for (int r = 0; r < kRows; ++r) {
-    many.push_back(r % 7);
+    many.push_back({r, r % 7});
     expected.push_back(values[r * 7 + r % 7]);
   }
   const DeviceArray<float> device_values(values);
-  const DeviceArray<std::int32_t> device_ids(many);
+  const DeviceArray<RowAndId> device_places(many);
   const DeviceArray<float> picked(kRows);
-  pick_logits(device_values.data(), kRows, 7, device_ids.data(), picked.data(), nullptr);
+  pick_logits(device_values.data(), 7, device_places.data(), kRows, picked.data(), nullptr);
   EXPECT_EQ(picked.read(), expected);
 }
 
@@ -253,7 +253,7 @@ TEST_F(CudaLogits, CompareCloseToExactArithmetic) {
 TEST_F(CudaLogits, NoRowsAreAllowed) {
   log_sum_exp(nullptr, 0, 8, nullptr, nullptr);
   greedy(nullptr, 0, 8, nullptr, nullptr);
-  pick_logits(nullptr, 0, 8, nullptr, nullptr, nullptr);
+  pick_logits(nullptr, 8, nullptr, 0, nullptr, nullptr);
   compare_logits(nullptr, 0, 8, nullptr, nullptr);
   gpu_check(cudaDeviceSynchronize(), "nothing to do");
 }
