@@ -172,6 +172,7 @@ void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& 
     const CutJob& cut = cuts[i];
     start_unit_states(*cut.sequence, layer, n_layers, shape, *cut.policy, cut.after, kept[i]);
     if (cut.cascade != nullptr) {
+      backend.sync();  // slots are moved
       for (const PromptCascade::Recut& recut : cut.cascade->take_recuts())
         recut_layer(*cut.sequence, recut, n_layers, shape, *cut.policy, cut.after, cut.probe);
     }

@@ -127,6 +127,8 @@ namespace {
 void start_reading(Sequence& sequence, int layer, const AttentionShape& shape,
                    const ReadRule& read) {
   std::vector<float> key(shape.head_dim);
+  Memory* memory = sequence.heads[std::size_t(layer) * shape.n_kv_heads].pool().memory();
+  if (memory != nullptr) memory->wait();  // keys are read
   for (int h = 0; h < shape.n_kv_heads; ++h) {
     const std::size_t index = std::size_t(layer) * shape.n_kv_heads + h;
     QuestPages pages(shape.head_dim, read.page_tokens);
