@@ -81,7 +81,7 @@ void HeadCache::open_slots(int most_slots, bool slots_move, StateInUse use) {
   const int before = n_slots();
   for (int slot = slots_move ? 0 : before / kPageSlots * kPageSlots; slot < before;
        slot += kPageSlots)
-    writable_page(slot);
+    own_page(slot);
   const int n_pages_wanted = (most_slots + kPageSlots - 1) / kPageSlots - first_page_;
   if (n_pages() < n_pages_wanted) pool_->acquire(n_pages_wanted - n_pages(), pages_);
   const auto grow = [&](auto& values) {
@@ -122,14 +122,19 @@ void HeadCache::close_slots(int n_slots_left) {
 }
 
 PageId HeadCache::writable_page(int slot) {
+  if (own_page(slot) && pool_->memory() != nullptr)
+    pool_->memory()->wait();  // host code writes next
+  return page_of(slot);
+}
+
+bool HeadCache::own_page(int slot) {
   PageId& page = pages_[slot / kPageSlots - first_page_];
-  if (pool_->references(page) > 1) {
-    const PageId copy = pool_->acquire();
-    copy_bytes(pool_->memory(), pool_->keys(copy), pool_->keys(page), pool_->shape().page_bytes());
-    pool_->release(page);
-    page = copy;
-  }
-  return page;
+  if (pool_->references(page) == 1) return false;
+  const PageId copy = pool_->acquire();
+  copy_bytes(pool_->memory(), pool_->keys(copy), pool_->keys(page), pool_->shape().page_bytes());
+  pool_->release(page);
+  page = copy;
+  return true;
 }
 
 void HeadCache::remove_slot(int slot) {

@@ -78,7 +78,7 @@ class HeadCache {
   void write_positions(int first_slot, std::span<const std::int32_t> positions);
   void write_positions(int first_slot, std::int32_t first_position);
 
-  // The page that holds `slot`, safe to write (copied first if shared).
+  // The page that holds `slot`, safe for host code to write (copied first if shared).
   PageId writable_page(int slot);
 
   // KIVI, before the first slot and on pages of a plain format; throws UsageError (check_kivi).
@@ -100,6 +100,7 @@ class HeadCache {
 
  private:
   void swap(HeadCache& other) noexcept;
+  bool own_page(int slot);  // true: it was shared and is being copied
   int page_end() const { return (first_page_ + n_pages()) * kPageSlots; }  // slots that have room
 
   PagePool* pool_ = nullptr;

@@ -33,6 +33,7 @@ PageId PagePool::take() {
     blocks_.push_back(
         {AlignedBuffer(kBlockPages * shape_.page_bytes(), AlignedBuffer::Contents::kZero, memory_),
          std::make_unique<std::atomic<std::int32_t>[]>(kBlockPages)});
+    if (memory_ != nullptr) memory_->wait();  // host code may write a page next
     for (int i = kBlockPages - 1; i >= 0; --i) free_.push_back(first + i);
   }
   const PageId page = free_.back();
