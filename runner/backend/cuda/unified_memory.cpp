@@ -1,6 +1,7 @@
 #include "runner/backend/cuda/unified_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "runner/backend/cuda/cuda_error.h"
@@ -8,7 +9,13 @@
 namespace kvscope::cuda {
 namespace {
 
-constexpr std::size_t kSmall = std::size_t{64} << 10;
+constexpr std::size_t kSmall = std::size_t{64} << 10;  // from here on the driver's own
+constexpr std::size_t kSlab = std::size_t{2} << 20;
+constexpr std::size_t kLeast = 64;
+
+std::size_t size_class(std::size_t bytes) {
+  return std::size_t(std::bit_width(std::max(bytes, kLeast) - 1));
+}
 
 std::string mib(std::int64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
@@ -18,7 +25,7 @@ UnifiedMemory::UnifiedMemory(int device, cudaStream_t stream, std::int64_t limit
     : device_(device), stream_(stream), limit_bytes_(limit_bytes) {}
 
 UnifiedMemory::~UnifiedMemory() {
-  small_.release();  // before the members that unmap() uses go
+  for (void* slab : slabs_) unmap(slab, kSlab);
 }
 
 void UnifiedMemory::copy(void* to, const void* from, std::size_t bytes) {
@@ -67,16 +74,34 @@ std::int64_t UnifiedMemory::peak_bytes() const {
   return peak_bytes_;
 }
 
-void* UnifiedMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
-  // The driver's blocks are aligned to more than anyone asks for; a pool's block is aligned to its
-  // size's power of two.
-  return bytes < kSmall ? small_.allocate(bytes, alignment) : map(bytes);
+// Blocks are aligned to their class, slabs and the driver's blocks to more than anyone asks for.
+void* UnifiedMemory::do_allocate(std::size_t bytes, std::size_t /*alignment*/) {
+  return bytes < kSmall ? take_small(size_class(bytes)) : map(bytes);
 }
 
-void UnifiedMemory::do_deallocate(void* p, std::size_t bytes, std::size_t alignment) {
+void UnifiedMemory::do_deallocate(void* p, std::size_t bytes, std::size_t /*alignment*/) {
   if (bytes >= kSmall) return unmap(p, bytes);
   wait();  // the next owner may be the host, which writes at once
-  small_.deallocate(p, bytes, alignment);
+  const std::lock_guard lock(mutex_);
+  free_[size_class(bytes)].push_back(p);
+}
+
+void* UnifiedMemory::take_small(std::size_t size_class) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<void*>& blocks = free_[size_class];
+    if (!blocks.empty()) {
+      void* block = blocks.back();
+      blocks.pop_back();
+      return block;
+    }
+  }
+  auto* slab = static_cast<std::byte*>(map(kSlab));
+  const std::lock_guard lock(mutex_);
+  slabs_.push_back(slab);
+  const std::size_t bytes = std::size_t{1} << size_class;
+  for (std::size_t at = bytes; at < kSlab; at += bytes) free_[size_class].push_back(slab + at);
+  return slab;
 }
 
 void* UnifiedMemory::map(std::size_t bytes) {

@@ -2,12 +2,12 @@
 // blocks come from the driver, small ones from a pool: the driver takes microseconds for each.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory_resource>
 #include <mutex>
+#include <vector>
 
 #include "gpu_runtime.h"
 #include "runner/base/memory.h"
@@ -39,24 +39,10 @@ class UnifiedMemory final : public Memory {
   std::int64_t peak_bytes() const;
 
  private:
-  class Driver final : public std::pmr::memory_resource {  // what the pool takes from
-   public:
-    explicit Driver(UnifiedMemory& memory) : memory_(memory) {}
-
-   private:
-    void* do_allocate(std::size_t bytes, std::size_t) override { return memory_.map(bytes); }
-    void do_deallocate(void* p, std::size_t bytes, std::size_t) override {
-      memory_.unmap(p, bytes);
-    }
-    bool do_is_equal(const memory_resource& other) const noexcept override {
-      return this == &other;
-    }
-    UnifiedMemory& memory_;
-  };
-
   void* do_allocate(std::size_t bytes, std::size_t alignment) override;
   void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override;
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+  void* take_small(std::size_t size_class);
   void* map(std::size_t bytes);
   void unmap(void* p, std::size_t bytes);
 
@@ -68,8 +54,10 @@ class UnifiedMemory final : public Memory {
   std::map<const std::byte*, std::size_t> blocks_;  // from the driver, by start
   std::int64_t allocated_bytes_ = 0;
   std::int64_t peak_bytes_ = 0;
-  Driver driver_{*this};
-  std::pmr::synchronized_pool_resource small_{&driver_};
+  // Small blocks, by the power of two of their size: cut from slabs that are kept. The lists are
+  // the host's own: what lies in shared memory would move there and back with every allocation.
+  std::array<std::vector<void*>, 17> free_;
+  std::vector<void*> slabs_;
 };
 
 }  // namespace kvscope::cuda
