@@ -88,11 +88,12 @@ void Engine::run(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(v
     start_block(b, shared_bytes);
     run_next();  // comes back when the last thread has exited, or one has failed
     const bool failed = std::exchange(failed_, false);
-    const std::string message = failed ? failure_ + where_threads_are() : "";
+    if (failed) acquire_waits();
     if (!fresh_fibers || failed || b == blocks.back()) {
       acquire(&exit_token_);
       memory_.free_all();
     }
+    const std::string message = failed ? failure_ + where_threads_are() : "";
     if (fresh_fibers || failed) drop_fibers();
     if (failed) throw Error(message);
   }
@@ -129,6 +130,15 @@ void Engine::run_threads() {
     acquire(&start_token_);
     body_(context_);
     exit_thread();
+  }
+}
+
+// What threads that will never exit have done is over all the same: for ThreadSanitizer, all that
+// came before the places where they wait.
+void Engine::acquire_waits() {
+  for (Barrier& barrier : barriers_) acquire(&barrier.order_token);
+  for (unsigned w = 0; w * 32 < n_threads_; ++w) {
+    for (int i = 0; i < warps_[w].n_meetings; ++i) acquire(&warps_[w].meetings[i].order_token);
   }
 }
 
@@ -179,6 +189,7 @@ void Engine::fail(const char* format, std::va_list arguments) {
   std::vsnprintf(failure_ + n, sizeof failure_ - std::size_t(n), format, arguments);
   if (current_ == &host_) throw Error(failure_);
   failed_ = true;
+  release(&exit_token_);
   switch_to(host_);
   std::abort();  // never: run() throws all fibers away
 }

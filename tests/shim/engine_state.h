@@ -64,6 +64,7 @@ class Engine {
   void start_block(std::uint64_t block, std::size_t shared_bytes);
   void run_block();
   void drop_fibers();
+  void acquire_waits();
   std::string where_threads_are() const;
 
   void switch_to(Thread& thread);

@@ -38,6 +38,7 @@ void Engine::run_next() {
 void Engine::let_others_run() {
   if (schedule_.order() != Order::kRandom || schedule_.draw(4) != 0) return;
   make_ready(*current_);
+  release(&exit_token_);  // should it never come to exit
   run_next();
 }
 
