@@ -53,9 +53,10 @@ __device__ inline float merged(float old_value, float new_value, MergeFactors fa
   return fmaf(old_value, factors.old_part, new_value * factors.new_part);
 }
 
-// z of kQueries queries on one page, a slot a lane. q: [kQueries][q_stride], read by all lanes
-// alike. Lanes beyond the written slots give anything. kRotate: keys lie unrotated and turn by
-// angle (of this lane's slot); the queries are then not rounded (the CPU's rule).
+// z of kQueries queries on one page, a slot a lane. q: [kQueries][q_stride], 8-byte aligned,
+// q_stride even, read by all lanes alike. Lanes beyond the written slots give anything. kRotate:
+// keys lie unrotated and turn by angle (of this lane's slot); the queries are then not rounded (the
+// CPU's rule).
 template <SlotFormat kFormat, int kQueries, bool kRotate>
 __device__ inline void page_logits(const std::byte* page, int head_dim, const float* q,
                                    int q_stride, int lane, int angle, const RopeRows& rope,
@@ -64,35 +65,64 @@ __device__ inline void page_logits(const std::byte* page, int head_dim, const fl
   const std::size_t turn = kRotate ? std::size_t(angle) * (head_dim / 2) : 0;
 #pragma unroll
   for (int n = 0; n < kQueries; ++n) z[n] = 0.0F;
+#pragma unroll 4
   for (int i = 0; i < head_dim; i += 2) {
     KeyPair k = load_key_pair<kFormat>(page, i, lane, scale);
     if constexpr (kRotate) k = turned(k, rope.cos[turn + i / 2], rope.sin[turn + i / 2]);
 #pragma unroll
     for (int n = 0; n < kQueries; ++n) {
-      z[n] = fmaf(q[n * q_stride + i], k.x, z[n]);
-      z[n] = fmaf(q[n * q_stride + i + 1], k.y, z[n]);
+      const auto q_pair = *reinterpret_cast<const float2*>(q + n * q_stride + i);
+      z[n] = fmaf(q_pair.x, k.x, z[n]);
+      z[n] = fmaf(q_pair.y, k.y, z[n]);
     }
   }
 }
 
-// o[n][k] = Σ_j p_j v_ij of one page for dimension i = k · 32 + lane, over the first live[n] slots.
-// p: [kQueries][p_stride] weights of the page's slots (rounded where the format wants it), read by
-// all lanes alike. kDims · 32 ≥ head_dim.
+// o[n][k] = Σ_j p_j v_ij of one page for dimension i = first_dim + k · 32 + lane, over the first
+// live[n] slots. p: [kQueries][p_stride] weights of the page's slots (rounded where the format
+// wants it), read by all lanes alike; p 16-byte aligned, p_stride a multiple of 4. Lanes beyond
+// head_dim get 0.
 template <SlotFormat kFormat, int kQueries, int kDims>
 __device__ inline void page_values(const std::byte* values, int head_dim, const float* p,
                                    int p_stride, const int (&live)[kQueries], int lane,
-                                   float (&o)[kQueries][kDims]) {
+                                   float (&o)[kQueries][kDims], int first_dim = 0) {
   int most = 0;
+  int least = kPageSlots;
 #pragma unroll
   for (int n = 0; n < kQueries; ++n) {
     most = max(most, live[n]);
+    least = min(least, live[n]);
 #pragma unroll
     for (int k = 0; k < kDims; ++k) o[n][k] = 0.0F;
   }
-  for (int j = 0; j < most; ++j) {
+  int j = 0;
+  // Slots that all queries see, several loads under way at once.
+  constexpr int kAtOnce = 4;
+  for (; j + kAtOnce <= least; j += kAtOnce) {
+    float v[kDims][kAtOnce];
 #pragma unroll
     for (int k = 0; k < kDims; ++k) {
-      const int i = k * kWarpSize + lane;
+      const int i = first_dim + k * kWarpSize + lane;
+#pragma unroll
+      for (int s = 0; s < kAtOnce; ++s)
+        v[k][s] = i < head_dim ? load_value<kFormat>(values, head_dim, j + s, i) : 0.0F;
+    }
+#pragma unroll
+    for (int n = 0; n < kQueries; ++n) {
+      const auto weights = *reinterpret_cast<const float4*>(p + n * p_stride + j);
+#pragma unroll
+      for (int k = 0; k < kDims; ++k) {
+        o[n][k] = fmaf(weights.x, v[k][0], o[n][k]);
+        o[n][k] = fmaf(weights.y, v[k][1], o[n][k]);
+        o[n][k] = fmaf(weights.z, v[k][2], o[n][k]);
+        o[n][k] = fmaf(weights.w, v[k][3], o[n][k]);
+      }
+    }
+  }
+  for (; j < most; ++j) {
+#pragma unroll
+    for (int k = 0; k < kDims; ++k) {
+      const int i = first_dim + k * kWarpSize + lane;
       if (i >= head_dim) continue;
       const float v = load_value<kFormat>(values, head_dim, j, i);
 #pragma unroll

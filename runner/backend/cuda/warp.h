@@ -19,5 +19,14 @@ __device__ inline float warp_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, step));
   return x;
 }
+// warp_sum of several values, whose shuffles do not wait for each other.
+template <int kValues>
+__device__ inline void warp_sums(float (&x)[kValues]) {
+#pragma unroll
+  for (int step = kWarpSize / 2; step > 0; step /= 2) {
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) x[i] += __shfl_xor_sync(kAllLanes, x[i], step);
+  }
+}
 
 }  // namespace kvscope::cuda
