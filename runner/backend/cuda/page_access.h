@@ -1,6 +1,7 @@
 // Reading single elements of a page inside kernels, for every format (PageShape says where they
 // lie); page_write.h writes them. Values come out as float32. head_dim is even, so keys are read in
 // pairs of dimensions: the pair that RoPE turns, and the two that bf16 pages hold side by side.
+// Offsets within a page are int: in 64 bits, kernels would compute more addresses than products.
 #pragma once
 
 #include <cstdint>
@@ -66,18 +67,17 @@ struct KeyPair {
 template <SlotFormat kFormat>
 __device__ inline KeyPair load_key_pair(const std::byte* page, int i, int slot, float scale) {
   if constexpr (kFormat == SlotFormat::kF32) {
-    const auto* keys = reinterpret_cast<const float*>(page) + std::size_t(i) * kPageSlots + slot;
+    const auto* keys = reinterpret_cast<const float*>(page) + i * kPageSlots + slot;
     return {keys[0], keys[kPageSlots]};
   } else if constexpr (kFormat == SlotFormat::kF16) {
-    const auto* keys = reinterpret_cast<const __half*>(page) + std::size_t(i) * kPageSlots + slot;
+    const auto* keys = reinterpret_cast<const __half*>(page) + i * kPageSlots + slot;
     return {__half2float(keys[0]), __half2float(keys[kPageSlots])};
   } else if constexpr (kFormat == SlotFormat::kBF16) {
     const std::uint32_t both =
-        reinterpret_cast<const std::uint32_t*>(page)[std::size_t(i / 2) * kPageSlots + slot];
+        reinterpret_cast<const std::uint32_t*>(page)[i / 2 * kPageSlots + slot];
     return {bf16_to_float(both & 0xFFFFU), __uint_as_float(both & 0xFFFF0000U)};
   } else {
-    const auto* codes =
-        reinterpret_cast<const std::uint8_t*>(page) + std::size_t(i) * kPageSlots + slot;
+    const auto* codes = reinterpret_cast<const std::uint8_t*>(page) + i * kPageSlots + slot;
     return {code_value<kFormat>(codes[0]) * scale, code_value<kFormat>(codes[kPageSlots]) * scale};
   }
 }
@@ -86,17 +86,16 @@ __device__ inline KeyPair load_key_pair(const std::byte* page, int i, int slot, 
 template <SlotFormat kFormat>
 __device__ inline float load_value(const std::byte* values, int head_dim, int slot, int i) {
   if constexpr (kFormat == SlotFormat::kF32) {
-    return reinterpret_cast<const float*>(values)[std::size_t(slot) * head_dim + i];
+    return reinterpret_cast<const float*>(values)[slot * head_dim + i];
   } else if constexpr (kFormat == SlotFormat::kF16) {
-    return __half2float(reinterpret_cast<const __half*>(values)[std::size_t(slot) * head_dim + i]);
+    return __half2float(reinterpret_cast<const __half*>(values)[slot * head_dim + i]);
   } else if constexpr (kFormat == SlotFormat::kBF16) {
     const std::uint32_t both =
-        reinterpret_cast<const std::uint32_t*>(values)[std::size_t(slot / 2) * head_dim + i];
+        reinterpret_cast<const std::uint32_t*>(values)[slot / 2 * head_dim + i];
     return slot % 2 == 0 ? bf16_to_float(both & 0xFFFFU) : __uint_as_float(both & 0xFFFF0000U);
   } else {
     const auto* codes = reinterpret_cast<const std::uint8_t*>(values);
-    return code_value<kFormat>(codes[std::size_t(slot) * head_dim + i]) *
-           scales_of(values, head_dim)[slot];
+    return code_value<kFormat>(codes[slot * head_dim + i]) * scales_of(values, head_dim)[slot];
   }
 }
 
