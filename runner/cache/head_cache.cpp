@@ -165,7 +165,7 @@ void HeadCache::remove_slot(int slot) {
 
 void HeadCache::set_kivi(const KiviOptions& options) {
   assert(n_slots() == 0 && !pool_->shape().is_quantised());
-  kivi_ = std::make_unique<KiviStore>(options, pool_->shape().head_dim);
+  kivi_ = std::make_unique<KiviStore>(options, pool_->shape().head_dim, pool_->memory());
 }
 
 void HeadCache::advance_quantisation() {

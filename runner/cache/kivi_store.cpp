@@ -50,8 +50,8 @@ KiviBytes kivi_bytes(const KiviOptions& options, int head_dim, int n_keys, int n
               std::int64_t(sizeof(std::shared_ptr<const KiviStore::Block>))};
 }
 
-KiviStore::KiviStore(const KiviOptions& options, int head_dim)
-    : options_(options), head_dim_(head_dim) {
+KiviStore::KiviStore(const KiviOptions& options, int head_dim, Memory* memory)
+    : options_(options), head_dim_(head_dim), memory_(memory) {
   check_kivi(options, head_dim);
 }
 
@@ -70,9 +70,9 @@ void KiviStore::clear() {
 }
 
 KiviStore::Block KiviStore::empty_block(int n_rows, int row_length) const {
-  Block block;
-  block.codes.resize(std::size_t(n_rows) * words_for(row_length, options_.bits));
-  block.min_max.resize(std::size_t(n_rows) * (row_length / options_.group) * 2);
+  Block block{SharedVector<std::uint32_t>(memory_), SharedVector<std::uint16_t>(memory_)};
+  block.codes.assign(std::size_t(n_rows) * words_for(row_length, options_.bits), 0);
+  block.min_max.assign(std::size_t(n_rows) * (row_length / options_.group) * 2, 0);
   return block;
 }
 
@@ -149,6 +149,19 @@ void KiviStore::add_value(std::span<const float> value) {
   quantise_row(open_, row, value);
   ++n_values_;
   if (row + 1 == kPageSlots) values_.push_back(std::make_shared<Block>(std::exchange(open_, {})));
+}
+
+std::vector<KiviStore::BlockView> KiviStore::key_blocks() const {
+  std::vector<BlockView> views;
+  for (const auto& block : keys_) views.push_back({block->codes.data(), block->min_max.data()});
+  return views;
+}
+
+std::vector<KiviStore::BlockView> KiviStore::value_blocks() const {
+  std::vector<BlockView> views;
+  for (const auto& block : values_) views.push_back({block->codes.data(), block->min_max.data()});
+  if (n_values_ % kPageSlots > 0) views.push_back({open_.codes.data(), open_.min_max.data()});
+  return views;
 }
 
 void KiviStore::read_keys(int first, int n, float* out, int stride) const {

@@ -15,6 +15,8 @@
 #include <span>
 #include <vector>
 
+#include "runner/base/memory.h"
+
 namespace kvscope {
 
 struct KiviOptions {
@@ -45,7 +47,8 @@ KiviBytes kivi_bytes(const KiviOptions& options, int head_dim, int n_keys, int n
 
 class KiviStore {
  public:
-  KiviStore(const KiviOptions& options, int head_dim);
+  // memory: where codes, scales and zeros lie.
+  KiviStore(const KiviOptions& options, int head_dim, Memory* memory = nullptr);
 
   const KiviOptions& options() const { return options_; }
   int n_keys() const { return int(keys_.size()) * options_.residual_tokens; }
@@ -60,11 +63,20 @@ class KiviStore {
   void read_keys(int first, int n, float* out, int stride) const;
   void read_values(int first, int n, float* out) const;  // [n][head_dim]
 
+  // Blocks as they lie, for kernels: keys of residual_tokens tokens each, values of kPageSlots; the
+  // last block of values may be part full.
+  struct BlockView {
+    const std::uint32_t* codes = nullptr;    // as Block's
+    const std::uint16_t* min_max = nullptr;  // likewise
+  };
+  std::vector<BlockView> key_blocks() const;
+  std::vector<BlockView> value_blocks() const;
+
  private:
   struct Block {
-    std::vector<std::uint32_t> codes;    // keys: [head_dim][words], values: [tokens][words]
-    std::vector<std::uint16_t> min_max;  // keys: [head_dim][residual / group][scale, zero],
-                                         // values: [tokens][head_dim / group][scale, zero]
+    SharedVector<std::uint32_t> codes;    // keys: [head_dim][words], values: [tokens][words]
+    SharedVector<std::uint16_t> min_max;  // keys: [head_dim][residual / group][scale, zero],
+                                          // values: [tokens][head_dim / group][scale, zero]
     std::int64_t bytes() const;
   };
   static std::int64_t block_bytes(const KiviOptions& options, int n_rows, int row_length);
@@ -78,6 +90,7 @@ class KiviStore {
 
   KiviOptions options_;
   int head_dim_ = 0;
+  Memory* memory_ = nullptr;
   int n_values_ = 0;
   std::int64_t held_bytes_ = 0;                       // of all blocks, as allocated
   std::vector<std::shared_ptr<const Block>> keys_;    // residual_tokens each

@@ -12,20 +12,24 @@ quietly() {
   fi
 }
 
-# build_program: build/release/kvscope and nothing else. A folder that is configured with tests stays so.
+# build_program: build/release/kvscope and nothing else. A folder that is configured already stays so. The CUDA backend
+# takes minutes to compile: without a device it is left out, unless KVSCOPE_CUDA=ON asks for it.
 build_program() {
   mkdir -p build
-  local tests=(-DKVSCOPE_TESTS=OFF)
-  if [[ -f build/release/CMakeCache.txt ]]; then tests=(); fi
-  quietly build/configure.log cmake --preset release "${tests[@]}"
+  local cuda=OFF
+  if [[ -e /dev/nvidiactl ]]; then cuda=AUTO; fi
+  local options=(-DKVSCOPE_TESTS=OFF "-DKVSCOPE_CUDA=${KVSCOPE_CUDA:-$cuda}")
+  if [[ -f build/release/CMakeCache.txt ]]; then options=(); fi
+  quietly build/configure.log cmake --preset release "${options[@]}"
   cmake --build --preset release --target kvscope -j "$(jobs)" >&2 || die "the build failed" 70
 }
 
-# build_preset NAME [TARGET…]: configures with tests and builds the targets (default: everything).
+# build_preset NAME [TARGET…]: configures with tests and configure_options and builds the targets (default: everything).
+configure_options=()
 build_preset() {
   local preset="$1"
   shift
   mkdir -p build
-  quietly "build/configure-$preset.log" cmake --preset "$preset" -DKVSCOPE_TESTS=ON
+  quietly "build/configure-$preset.log" cmake --preset "$preset" -DKVSCOPE_TESTS=ON "${configure_options[@]}"
   cmake --build --preset "$preset" -j "$(jobs)" ${1:+--target "$@"} >&2
 }

@@ -9,6 +9,7 @@
 
 #include "runner/backend/cpu/slots.h"
 #include "runner/backend/cuda/device_backend.h"
+#include "runner/backend/cuda/kivi.h"
 #include "runner/base/half.h"
 
 namespace kvscope::cuda {
@@ -56,17 +57,15 @@ class HostRows : public cpu::UnitScan {
   float* logits(int h) { return logits_.data() + std::size_t(h) * group() * n_slots(); }
   float* ghost_logits(int h) { return ghost_logits_.data() + ghost_first_[h]; }
 
-  // All slots of KV head h as float32 pages: [pages][keys, values][head_dim · kPageSlots].
-  std::vector<std::byte*> widen(int h) {
-    const HeadCache& head = job().heads[h];
-    const std::size_t side = std::size_t(head_dim()) * kPageSlots;
+  // Where KV head h's slots are to be widened to: float32 pages of this object.
+  std::vector<std::byte*> widened_pages(int h) {
+    const std::size_t page_floats = 2 * std::size_t(head_dim()) * kPageSlots;
     const int n_pages = (n_slots() + kPageSlots - 1) / kPageSlots;
-    widened_.resize(job().n_kv_heads * std::size_t(n_pages) * 2 * side);
+    widened_.resize(job().n_kv_heads * n_pages * page_floats);
     std::vector<std::byte*> pages;
-    float* to = widened_.data() + std::size_t(h) * n_pages * 2 * side;
-    for (int slot = 0; slot < n_slots(); slot += kPageSlots, to += 2 * side) {
-      cpu::widen_page(head, slot, std::min(kPageSlots, n_slots() - slot), to, to + side);
-      pages.push_back(reinterpret_cast<std::byte*>(to));
+    for (int p = 0; p < n_pages; ++p) {
+      pages.push_back(reinterpret_cast<std::byte*>(widened_.data() +
+                                                   (std::size_t(h) * n_pages + p) * page_floats));
     }
     return pages;
   }
@@ -96,6 +95,31 @@ class HostRows : public cpu::UnitScan {
   std::vector<std::size_t> ghost_first_;  // [n_kv_heads]
   std::vector<bool> reads_;               // [n_kv_heads]
 };
+
+KiviHead kivi_head(const HeadCache& head, const HeadSlots& out, Uploads::Batch& batch) {
+  const KiviStore& store = *head.kivi();
+  const auto views = [&](const std::vector<KiviStore::BlockView>& blocks) {
+    std::vector<KiviBlock> on_device;
+    for (const KiviStore::BlockView& block : blocks)
+      on_device.push_back({block.codes, block.min_max});
+    return batch.add(on_device);
+  };
+  KiviHead kivi;
+  kivi.keys = views(store.key_blocks());
+  kivi.values = views(store.value_blocks());
+  kivi.n_keys = store.n_keys();
+  kivi.n_values = store.n_values();
+  kivi.bits = store.options().bits;
+  kivi.group = store.options().group;
+  kivi.residual_tokens = store.options().residual_tokens;
+  std::vector<std::byte*> pages;
+  for (const PageId page : head.pages()) pages.push_back(head.pool().keys(page));
+  kivi.pages = batch.add(pages);
+  kivi.first_page = head.first_page();
+  kivi.n_slots = out.n_slots;
+  kivi.out = out.pages;
+  return kivi;
+}
 
 // Rows of attention that share a launch: of pages that lie alike.
 struct AttentionBatch {
@@ -148,6 +172,7 @@ void DeviceBackend::scan_by_host(const AttentionShape& shape, const RopeTable& r
     ByFormat attention;
     ByFormat ghosts;
     std::map<SlotFormat, SelectedBatch> selected;
+    std::map<SlotFormat, std::vector<KiviHead>> kivi;
     std::map<SlotFormat, PageLayout> layouts;
     std::map<SlotFormat, PageLayout> ghost_layouts;
     Uploads::Batch batch(uploads_);
@@ -161,8 +186,10 @@ void DeviceBackend::scan_by_host(const AttentionShape& shape, const RopeTable& r
         slots.n_slots = rows->n_slots();
         PageLayout layout = layout_of(head.pool().shape());
         if (rows->is_widened(h)) {
+          slots.pages = batch.add(rows->widened_pages(h));
+          kivi[layout.format].push_back(kivi_head(head, slots, batch));
+          layouts[layout.format] = layout;
           layout = layout_of({shape.head_dim, DType::kF32, true});
-          slots.pages = batch.add(rows->widen(h));
         } else {
           slots.pages = pages_of(head, slots.n_slots, batch);
         }
@@ -189,6 +216,11 @@ void DeviceBackend::scan_by_host(const AttentionShape& shape, const RopeTable& r
         ghost_row.logits = rows->ghost_logits(h);
         ghosts[ghost_layout.format].add(ghost_row);
       }
+    }
+    for (const auto& [format, heads] : kivi) {
+      const KiviHead* on_device = batch.add(heads);
+      batch.send();
+      kivi_widen(on_device, int(heads.size()), layouts[format], stream());
     }
     for (const auto& [format, group] : attention) {
       const AttendRow* on_device = batch.add(group.rows);
