@@ -49,7 +49,7 @@ struct ScanRule {
   int top_k = 0;
   int host_slot_bytes = 0;  // kHost: state of a cached token and unit
 
-  bool evicts() const { return budget_tokens > 0; }
+  constexpr bool evicts() const { return budget_tokens > 0; }
   bool operator==(const ScanRule&) const = default;
 };
 
@@ -62,18 +62,18 @@ inline ScanRule with_budget(ScanRule rule, int budget_tokens) {
 
 // The weight from which a row uses a token: "≥ 1/n" must not flip on rounding where attention is
 // exactly uniform (policies.md 1.4).
-inline float use_bar(const ScanRule& rule, int n_visible) {
+constexpr float use_bar(const ScanRule& rule, int n_visible) {
   return rule.threshold / static_cast<float>(n_visible) * (1.0F - 1e-6F);
 }
-inline int used_top_k(const ScanRule& rule, int n_visible) {
+constexpr int used_top_k(const ScanRule& rule, int n_visible) {
   const int k = rule.top_k > 0 ? rule.top_k : (n_visible + 19) / 20;
   return k < n_visible ? k : n_visible;
 }
-inline bool keeps_statistic(ScanRule::Statistic statistic) {
+constexpr bool keeps_statistic(ScanRule::Statistic statistic) {
   using enum ScanRule::Statistic;
   return statistic != kNone && statistic != kLastUse && statistic != kHost;
 }
-inline bool keeps_count(ScanRule::Statistic statistic) {
+constexpr bool keeps_count(ScanRule::Statistic statistic) {
   return statistic == ScanRule::Statistic::kMean || statistic == ScanRule::Statistic::kLastUse;
 }
 

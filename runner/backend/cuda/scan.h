@@ -42,10 +42,12 @@ struct ScanUnit {
   std::size_t qkv_stride = 0;
   float* out = nullptr;  // row r at out + r · out_stride: [n_heads · head_dim] of the whole layer
   std::size_t out_stride = 0;
-  // Scratch of the unit, [n_kv_heads · group] rows of most_slots each: logits of a row.
+  // Scratch of the unit where the rule evicts, [n_kv_heads · group] rows of most_slots each: logits
+  // of a row, overwritten by what the rule makes of them.
   float* logits = nullptr;
   std::int32_t* victims = nullptr;  // [most_slots]
-  int most_slots = 0;               // visible in any row
+  int most_slots = 0;               // visible in any row, its own token included
+  int heads_before = 0;             // decode_step: n_kv_heads of the units before it, summed
 };
 
 struct ScanShape {
@@ -62,25 +64,25 @@ void scan(const ScanUnit* units, int n_units, const ScanShape& shape, cudaStream
 
 // The same for units of one row each, with the attention spread over blocks: one block a chunk of
 // slots, then one a query head that merges them, then one a unit that observes and evicts. The same
-// bits as scan(). partials: [partial_floats(…)].
-// most_slots: of any unit; n_heads_total: Σ n_kv_heads of the units.
+// bits as scan(). most_slots: of any unit; n_heads_total: Σ n_kv_heads of the units. partials:
+// [decode_partial_floats(…)].
 std::size_t decode_partial_floats(int n_heads_total, int group, int head_dim, int most_slots);
 void decode_step(const ScanUnit* units, int n_units, int n_heads_total, int most_slots,
                  const ScanShape& shape, float* partials, cudaStream_t stream);
 
-// Attention alone of one row a job: logits and (optional) probabilities by slot, for rows whose
-// observing and evicting is the host's. The same bits as scan()'s.
+// Attention alone of one row a job: logits and probabilities by slot, for rows whose observing and
+// evicting is the host's. The same bits as scan()'s. partials: [decode_partial_floats(n_rows, …)].
 struct AttendRow {
   HeadSlots slots;           // the row's own token included
   const float* q = nullptr;  // [group][head_dim] rotated, scaled, rounded (rotate_queries)
   float* out = nullptr;      // [group][head_dim]
-  float* logits = nullptr;   // [group][n_slots]
-  float* weights = nullptr;  // optional [group][n_slots]
+  float* logits = nullptr;   // optional [group][n_slots]
+  float* weights = nullptr;  // optional [group][n_slots], only with logits
 };
 void attend_rows(const AttendRow* rows, int n_rows, int group, int most_slots, PageLayout layout,
                  RopeRows rope, float* partials, cudaStream_t stream);
 
-// Logits alone: of ghosts. AttendRow with out and weights unused.
+// Logits alone: of ghosts, perhaps none. AttendRow with out and weights unused.
 void row_logits(const AttendRow* rows, int n_rows, int group, int most_slots, PageLayout layout,
                 RopeRows rope, cudaStream_t stream);
 
