@@ -14,6 +14,16 @@ function(kvscope_library name)
   target_link_libraries(kvscope_${name} PUBLIC kvscope_options)
 endfunction()
 
+# kvscope_build_with(TARGET LABEL…): unit_tests, threads_tests, …: build what one label needs.
+function(kvscope_build_with target)
+  foreach(label IN LISTS ARGN)
+    if(NOT TARGET ${label}_tests)
+      add_custom_target(${label}_tests)
+    endif()
+    add_dependencies(${label}_tests ${target})
+  endforeach()
+endfunction()
+
 # kvscope_test(NAME LABELS unit SOURCES a_test.cpp LIBS kvscope::runner): one GoogleTest binary, one ctest per case,
 # so that a skipped case is reported as skipped. PREFIX: of the cases' names in ctest; ENVIRONMENT: NAME=value … of them.
 function(kvscope_test name)
@@ -37,11 +47,5 @@ function(kvscope_test name)
 endforeach()
 ")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${label_file}")
-  # unit_tests, threads_tests, …: build what one label needs.
-  foreach(label IN LISTS T_LABELS)
-    if(NOT TARGET ${label}_tests)
-      add_custom_target(${label}_tests)
-    endif()
-    add_dependencies(${label}_tests ${name})
-  endforeach()
+  kvscope_build_with(${name} ${T_LABELS})
 endfunction()
