@@ -59,8 +59,9 @@ struct AttentionRows {
 void attention_rows(const AttentionRows& job, PageLayout layout, cudaStream_t stream);
 
 // Attention over chosen slots only: query i sees the slots of ranges[first_range[i]] …
-// ranges[first_range[i + 1] - 1], ascending and at least one slot. Softmax over them alone: p =
-// exp(z − max), out = (Σ p v) / Σ p in slot order (attend_selected.h of the CPU).
+// ranges[first_range[i + 1] - 1], ascending and at least one slot. The arithmetic is
+// attend_page.h's with these slots in place of all, numbered in order: a choice of every slot has
+// the bits of a dense row.
 struct SlotRange {
   std::int32_t begin = 0;
   std::int32_t end = 0;
