@@ -86,7 +86,9 @@ inline const char* name_of(SlotFormat format) {
 // cos and sin on both sides.
 struct DeviceRope {
   DeviceRope(int head_dim, int n_positions)
-      : host(make_rope_table(head_dim, 10000.0, n_positions)), cos(host.cos), sin(host.sin) {}
+      : host(make_rope_table(head_dim, 10000.0, n_positions)),
+        cos(std::vector<float>(host.cos.begin(), host.cos.end())),
+        sin(std::vector<float>(host.sin.begin(), host.sin.end())) {}
   RopeRows rows() const { return {cos.data(), sin.data()}; }
 
   RopeTable host;
