@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <random>
 #include <vector>
 
 #include "runner/backend/cuda/pages.h"
@@ -95,13 +94,5 @@ struct DeviceRope {
   DeviceArray<float> cos;
   DeviceArray<float> sin;
 };
-
-inline std::vector<float> random_floats(std::size_t n, float scale, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0.0F, scale);
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(generator);
-  return values;
-}
 
 }  // namespace kvscope::cuda::testing

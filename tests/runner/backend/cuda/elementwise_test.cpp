@@ -5,11 +5,11 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "runner/base/half.h"
 #include "tests/runner/backend/cuda/device_array.h"
+#include "tests/runner/backend/cuda/floats.h"
 
 namespace kvscope::cuda {
 namespace {
@@ -17,14 +17,6 @@ namespace {
 using namespace testing;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-std::vector<float> random_floats(std::size_t n, float scale, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0.0F, scale);
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(generator);
-  return values;
-}
 
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   std::vector<std::uint32_t> bits;

@@ -4,10 +4,10 @@
 
 #include <cmath>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "tests/runner/backend/cuda/device_array.h"
+#include "tests/runner/backend/cuda/floats.h"
 
 namespace kvscope::cuda {
 namespace {
@@ -16,14 +16,6 @@ using namespace testing;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<float> random_floats(std::size_t n, float scale, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0.0F, scale);
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(generator);
-  return values;
-}
 
 long double exact_lse(const std::vector<float>& row) {
   long double largest = -kInfinity;
@@ -230,7 +222,9 @@ TEST_F(CudaLogits, CompareOfWhatIsNotFiniteIsNotFinite) {
   EXPECT_FALSE(out[4].top1_agrees);  // there is none of NaNs
 }
 
-// Measured worst of error / sqrt(KL) over these rows: 1.2e-8. The bound is the CPU's own.
+// Measured worst of error / sqrt(KL) over these rows: 1.2e-8 with the C library's expf. One with an
+// error of two units, 2.4e-7, can reach 1.7e-7 with rows of two logits, where KL = p q d² / 2 and
+// the error is 2.4e-7 · p q d.
 TEST_F(CudaLogits, CompareCloseToExactArithmetic) {
   double worst = 0;
   for (const int n : {2, 33, 257, 4097, 20000}) {
@@ -247,7 +241,7 @@ TEST_F(CudaLogits, CompareCloseToExactArithmetic) {
       }
     }
   }
-  EXPECT_LT(worst, 4e-8);
+  EXPECT_LT(worst, 2e-7);
 }
 
 TEST_F(CudaLogits, NoRowsAreAllowed) {

@@ -12,6 +12,7 @@
 #include "runner/cache/head_cache.h"
 #include "tests/runner/backend/cuda/device_array.h"
 #include "tests/runner/backend/cuda/device_pages.h"
+#include "tests/runner/backend/cuda/floats.h"
 
 namespace kvscope::cuda {
 namespace {
@@ -139,6 +140,8 @@ TEST_P(CudaRowsOfFormat, WritesAwkwardValuesAsTheCpuDoes) {
       {-0.0F, 0, 0, 0, -0.0F, 0, 0, 0},
       {1, 2, 3, nan, 5, 6, 7, 8},
       {1, 2, 3, 4, 5, 6, 7, -kInfinity},
+      {490 * 0x1p-149F, 63000 * 0x1p-149F, 0, 0, 0, 0, 0, 0},  // scales round: codes saturate
+      {490 * 0x1p-149F, 0x1p-149F, 0, 0, 0, 0, 0, 0},
       {0x1p-149F, 0x1p-140F, -0x1p-149F, 0, 0, 0, 0, 0},  // int8's scale becomes 0
       {0x1p-126F, 0x1p-127F, 0x1.FFCp-15F, 0, 1e-30F, 0, 0, 0},
       {0x1.FFFFFEp127F, 1e38F, -1e38F, 1, 0, 65519.0F, 65520.0F, -65504.0F},
