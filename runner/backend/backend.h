@@ -171,12 +171,20 @@ struct GatherJob {
   PositionMode positions = PositionMode::kAbsolute;
 };
 
+// Memory of a device other than the host's.
+struct DeviceMemory {
+  std::int64_t allocated_bytes = 0;     // held now
+  std::int64_t peak_bytes = 0;          // held at once, at most
+  std::int64_t driver_delta_bytes = 0;  // by which the driver says that free memory shrank
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
   virtual std::string description() const = 0;  // instruction set and libraries really used
   virtual int n_threads() const = 0;
+  virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
 
   // The matrix is read once, in blocks of rows: it never exists as a whole in float32.
   virtual std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,

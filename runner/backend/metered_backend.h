@@ -33,6 +33,7 @@ class MeteredBackend final : public Backend {
   std::string_view name() const override { return inner_.name(); }
   std::string description() const override { return inner_.description(); }
   int n_threads() const override { return inner_.n_threads(); }
+  std::optional<DeviceMemory> device_memory() const override { return inner_.device_memory(); }
 
   std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,
                                      DType dtype) override;
