@@ -11,10 +11,12 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
   add_bench_sweep(*command, context);
   add_bench_score(*command, context);
   add_bench_load(*command, context);
+  add_bench_gpu(*command, context);
   command->footer(
       "Examples:\n"
       "  kvscope bench engine --dtype bf16 --prefill 512,4096 --rows 1,8,32\n"
-      "  kvscope bench score --policy h2o --budget-tokens 256 --tokens 8192 --json");
+      "  kvscope bench score --policy h2o --budget-tokens 256 --tokens 8192 --json\n"
+      "  kvscope bench gpu --out gpu.json");
 }
 
 }  // namespace kvscope

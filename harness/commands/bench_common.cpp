@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "harness/commands/input.h"
+#include "harness/commands/ledger_report.h"
 #include "harness/report/table.h"
 #include "runner/base/error.h"
 #include "runner/base/splitmix.h"
@@ -25,6 +26,7 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
 Json bench_json(std::string_view bench, const OpenedModel& opened, const BenchOptions& options) {
   return {{"bench", bench},
           {"backend", opened.backend->description()},
+          {"device_memory", device_memory_json(opened.backend->device_memory())},
           {"threads", opened.backend->n_threads()},
           {"dtype", name_of(opened.model->dtype)},
           {"kv_dtype", name_of(opened.model->kv_dtype)},

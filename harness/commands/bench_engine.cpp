@@ -56,8 +56,8 @@ double decode_seconds(Engine& engine, std::span<const std::int32_t> prompt, int 
   return result.decode_seconds_per_step * result.decode_steps;
 }
 
-ExitCode bench_engine(const EngineBenchOptions& options) {
-  const OpenedModel opened = open_model(options.model);
+ExitCode bench_engine(const EngineBenchOptions& options, const CudaSupport& cuda) {
+  const OpenedModel opened = open_model(options.model, cuda);
   Engine& engine = *opened.engine;
   engine.allow_beyond_context(true);
   int longest = options.prompt;
@@ -128,10 +128,10 @@ void add_bench_engine(CLI::App& bench, CommandContext& context) {
       ->check(CLI::Range(1, 100'000));
   command->add_option("--text", options->text_file, "Text of the prompts (default: made-up ids)");
   command->footer("Example:\n  kvscope bench engine --prefill 512,4096 --rows 1,8,32 --json");
-  set_action(*command, context, [options] {
+  set_action(*command, context, [options, &context] {
     drop_zero(options->prefill);
     drop_zero(options->rows);
-    return bench_engine(*options);
+    return bench_engine(*options, context.cuda);
   });
 }
 

@@ -22,7 +22,7 @@ std::int64_t packed_bytes(const Model& model) {
   return std::int64_t(bytes);
 }
 
-ExitCode bench_load(const BenchOptions& options) {
+ExitCode bench_load(const BenchOptions& options, const CudaSupport& cuda) {
   struct Part {
     const char* key;
     const char* text;
@@ -35,10 +35,10 @@ ExitCode bench_load(const BenchOptions& options) {
                       Part{"weights_seconds", "weights", &LoadSeconds::weights}};
   Samples total;
   std::optional<OpenedModel> opened;
-  opened.emplace(open_model(options.model));  // warm-up: from then on the file is in memory
+  opened.emplace(open_model(options.model, cuda));  // warm-up: from then on the file is in memory
   for (int i = 0; i < options.repetitions; ++i) {
     opened.reset();  // the old one goes first: two would not fit where one does
-    total.values.push_back(seconds_of([&] { opened.emplace(open_model(options.model)); }));
+    total.values.push_back(seconds_of([&] { opened.emplace(open_model(options.model, cuda)); }));
     for (Part& part : parts) part.samples.values.push_back(opened->load_seconds.*part.seconds);
   }
   const std::int64_t matrix_bytes = packed_bytes(*opened->model);
@@ -70,7 +70,7 @@ void add_bench_load(CLI::App& bench, CommandContext& context) {
   CLI::App* command = bench.add_subcommand("load", "Opening a model");
   add_bench_options(*command, *options);
   command->footer("Example:\n  kvscope bench load --dtype bf16 --json");
-  set_action(*command, context, [options] { return bench_load(*options); });
+  set_action(*command, context, [options, &context] { return bench_load(*options, context.cuda); });
 }
 
 }  // namespace kvscope

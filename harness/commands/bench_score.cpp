@@ -79,10 +79,10 @@ double loop_seconds(Engine& engine, std::span<const std::int32_t> ids, const Sco
 
 // ---- layer-major against the full cache and against the loop ----
 
-ExitCode compare(const ScoreBenchOptions& options) {
+ExitCode compare(const ScoreBenchOptions& options, const CudaSupport& cuda) {
   const int warm_up = options.budget_tokens + 1;  // then every token evicts one
   const int loop_tokens = options.token_major_tokens;
-  const OpenedModel opened = open_model(options.model);
+  const OpenedModel opened = open_model(options.model, cuda);
   Engine& engine = *opened.engine;
   engine.allow_beyond_context(true);
   const auto ids = bench_tokens(*opened.tokenizer, options.text_file,
@@ -141,8 +141,8 @@ ExitCode compare(const ScoreBenchOptions& options) {
 
 // ---- as the text gets longer ----
 
-ExitCode lengthen(const ScoreBenchOptions& options) {
-  const OpenedModel opened = open_model(options.model);
+ExitCode lengthen(const ScoreBenchOptions& options, const CudaSupport& cuda) {
+  const OpenedModel opened = open_model(options.model, cuda);
   Engine& engine = *opened.engine;
   engine.allow_beyond_context(true);
   const auto ids =
@@ -223,10 +223,11 @@ void add_bench_score(CLI::App& bench, CommandContext& context) {
       "  kvscope bench score --policy h2o --budget-tokens 256 --tokens 8192 --json\n"
       "  kvscope bench score --policy h2o --budget-tokens 256 --repetitions 1 "
       "--lengths 4096,8192,16384,32768,65536");
-  set_action(*command, context, [options] {
+  set_action(*command, context, [options, &context] {
     // Before the model is loaded: what is wrong with a policy shows at once.
     parse_policy(options->policy, catalog_with_plugins(options->plugins));
-    return options->lengths.empty() ? compare(*options) : lengthen(*options);
+    return options->lengths.empty() ? compare(*options, context.cuda)
+                                    : lengthen(*options, context.cuda);
   });
 }
 

@@ -48,10 +48,10 @@ double time_arms(Engine& engine, const SweepBenchOptions& options, const Dataset
   });
 }
 
-ExitCode bench_sweep(const SweepBenchOptions& options) {
+ExitCode bench_sweep(const SweepBenchOptions& options, const CudaSupport& cuda) {
   const std::vector<ArmPlan> arms = expand_arms(options.arms);
   if (arms.size() < 2) throw UsageError("bench sweep: name a policy beside full");
-  const OpenedModel opened = open_model(options.model);
+  const OpenedModel opened = open_model(options.model, cuda);
   NeedleOptions needle;
   needle.lengths = {options.prompt};
   needle.samples_per_length = options.samples;
@@ -120,7 +120,8 @@ void add_bench_sweep(CLI::App& bench, CommandContext& context) {
       "  kvscope bench sweep --prompt 2048 --answer 32 --rows 1 --json\n"
       "48 arms beside full (4 policies × 12 budgets):\n"
       "  kvscope bench sweep --policies streaming_llm,h2o,tova,snapkv --budgets 0.05:0.6:0.05");
-  set_action(*command, context, [options] { return bench_sweep(*options); });
+  set_action(*command, context,
+             [options, &context] { return bench_sweep(*options, context.cuda); });
 }
 
 }  // namespace kvscope

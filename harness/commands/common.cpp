@@ -8,9 +8,9 @@
 #include <csignal>
 #include <cstdio>
 #include <iostream>
-#include <new>
 
 #include "runner/base/error.h"
+#include "runner/base/out_of_memory.h"
 
 namespace kvscope {
 namespace {
@@ -68,9 +68,9 @@ int run_program(CLI::App& app, const CommandContext& context, int argc, const ch
     return fail(ExitCode::kData, error.what());
   } catch (const IoError& error) {
     return fail(ExitCode::kIo, error.what());
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc& error) {
     return fail(ExitCode::kInternal,
-                "not enough memory: use a shorter text, fewer arms or --kv-dtype bf16");
+                out_of_memory_text(error) + ": use a shorter text, fewer arms or --kv-dtype bf16");
   } catch (const std::exception& error) {
     return fail(ExitCode::kInternal, std::string("internal error: ") + error.what());
   }

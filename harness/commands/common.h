@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/commands/choose_backend.h"
 #include "harness/exit_code.h"
 #include "runner/engine/engine.h"
 #include "runner/policies/spec.h"
@@ -22,7 +23,8 @@ namespace kvscope {
 
 // Parsing only chooses what to run, so that errors of the command line and of the work stay apart.
 struct CommandContext {
-  std::function<ExitCode()> run;  // set by the subcommand that was named
+  CudaSupport cuda;                    // what main() was built with; {}: without CUDA
+  std::function<ExitCode()> run = {};  // set by the subcommand that was named
 };
 
 // Parses, runs and turns every error into one line on stderr and an exit status.
@@ -37,11 +39,12 @@ struct ModelOptions {
   std::string file;  // empty: default_model_file()
   std::string dtype = "f32";
   std::string kv_dtype;  // empty: as dtype
-  int threads = 0;       // 0: all processors
+  BackendOptions backend;
+  int threads = 0;  // 0: all processors
   bool beyond_context = false;
 };
 
-// --model, --dtype, --kv-dtype, --threads, --beyond-context.
+// --model, --dtype, --kv-dtype, --backend, --device, --threads, --beyond-context.
 void add_model_options(CLI::App& command, ModelOptions& options);
 void add_model_file_option(CLI::App& command, std::string& file);  // --model alone
 
@@ -66,12 +69,14 @@ struct LoadSeconds {
 struct OpenedModel {
   std::filesystem::path file;
   std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<CudaDevice> device;  // as it was before the weights came; nothing: the CPU
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Model> model;
   std::unique_ptr<Engine> engine;
   LoadSeconds load_seconds;
 };
-OpenedModel open_model(const ModelOptions& options);
+// cuda: what the program was built with. Says on stderr what `--backend auto` chose.
+OpenedModel open_model(const ModelOptions& options, const CudaSupport& cuda);
 
 // ---- one arm ----
 

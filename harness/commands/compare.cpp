@@ -22,6 +22,7 @@ struct CompareOptions {
   std::string database = kDefaultDatabase;
   std::vector<std::string> metrics;  // empty: all
   std::optional<double> margin;
+  bool across_backends = false;
   bool json = false;
 };
 
@@ -58,9 +59,11 @@ std::string verdict_of(const Comparison& comparison) {
 
 void print_table(const ArmRow& a, const ArmRow& b, std::span<const Comparison> comparisons,
                  std::span<const IdentityNote> notes) {
-  std::cout << "A: " << a.label << " (arm " << a.arm_id << ")\nB: " << b.label << " (arm "
-            << b.arm_id
-            << ")\nDifferences are B - A on the same samples; clusters are documents.\n\n";
+  const auto origin = [](const ArmRow& arm) {
+    return arm.label + " (arm " + std::to_string(arm.arm_id) + ", " + arm.backend + ")\n";
+  };
+  std::cout << "A: " << origin(a) << "B: " << origin(b)
+            << "Differences are B - A on the same samples; clusters are documents.\n\n";
   Table table({"task", "metric", "pairs", "clusters", "mean A", "mean B", "B - A", "95 % interval",
                "p", "B is"});
   table.align(1, Table::Align::kLeft).align(9, Table::Align::kLeft);
@@ -94,6 +97,7 @@ Json arm_json(const ArmRow& arm) {
           {"policy", arm.policy},
           {"budget", arm.budget},
           {"question_visibility", arm.question_visibility},
+          {"backend", arm.backend},
           {"sweep_uuid", arm.sweep_uuid}};
 }
 
@@ -135,6 +139,11 @@ ExitCode run_compare(const CompareOptions& options) {
                      " and " + b.question_visibility + " to " + b.label +
                      "; name two arms of one visibility");
   }
+  if (a.backend != b.backend && !options.across_backends) {
+    throw UsageError("compare: " + a.label + " ran on " + a.backend + " and " + b.label + " on " +
+                     b.backend +
+                     ", whose rounding differs; --across-backends compares them all the same");
+  }
   std::vector<Comparison> comparisons;
   for (PairedValues& values : paired_values(store, a.arm_id, b.arm_id)) {
     const auto& wanted = options.metrics;
@@ -171,6 +180,8 @@ void add_compare_command(CLI::App& app, CommandContext& context) {
       ->delimiter(',');
   command->add_option("--margin", options->margin,
                       "Largest loss that counts as none (non-inferiority)");
+  command->add_flag("--across-backends", options->across_backends,
+                    "Allow arms of different backends: the difference then holds their rounding");
   command->add_flag("--json", options->json, "One JSON object");
   command->footer(
       "Examples:\n"

@@ -34,7 +34,7 @@ std::vector<std::string> notes_on(const DoctorReport& report) {
   return notes;
 }
 
-ExitCode run_doctor(const DoctorOptions& options) {
+ExitCode run_doctor(const DoctorOptions& options, const CudaSupport& cuda) {
   DoctorReport report;
   // The default model may be absent, one that was named may not.
   const std::string& named = options.model.file;
@@ -43,6 +43,8 @@ ExitCode run_doctor(const DoctorOptions& options) {
   report.model_present = std::filesystem::exists(report.model_file, ignored);
   report.facts = machine_facts();
   report.notes = notes_on(report);
+  report.cuda = find_devices(cuda);
+  report.cuda_build = cuda.description;
   {
     ThreadPool pool(options.model.threads);
     report.limits = cpu::measure_machine_limits(pool);
@@ -51,8 +53,11 @@ ExitCode run_doctor(const DoctorOptions& options) {
 
   OpenedModel opened;
   if (report.model_present && !options.no_model) {
-    opened = open_model(options.model);
+    opened = open_model(options.model, cuda);
     report.model = opened.model.get();
+    report.device = opened.device;
+    if (opened.device && cuda.measure_limits)
+      report.device_limits = cuda.measure_limits(opened.device->index);
     report.phases = profile_stages(*opened.model, *opened.backend, {});
   }
   report.backend = opened.backend ? opened.backend->description()
@@ -74,8 +79,10 @@ void add_doctor_command(CLI::App& app, CommandContext& context) {
   add_model_options(*command, options->model);
   command->add_flag("--no-model", options->no_model, "Only the machine: do not run a model");
   command->add_flag("--json", options->json, "Print JSON");
-  command->footer("Examples:\n  kvscope doctor\n  kvscope doctor --dtype bf16 --json");
-  set_action(*command, context, [options] { return run_doctor(*options); });
+  command->footer(
+      "Examples:\n  kvscope doctor\n  kvscope doctor --dtype bf16 --json\n"
+      "  kvscope doctor --backend cuda --dtype bf16");
+  set_action(*command, context, [options, &context] { return run_doctor(*options, context.cuda); });
 }
 
 }  // namespace kvscope

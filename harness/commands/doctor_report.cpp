@@ -1,5 +1,7 @@
 #include "harness/commands/doctor_report.h"
 
+#include <limits>
+
 #include "harness/build_info/build_info.h"
 #include "harness/report/table.h"
 
@@ -20,12 +22,66 @@ std::string phase_title(const ProfilePhase& phase) {
              : count_of(phase.steps, "decode step") + " of " + count_of(phase.rows, "row");
 }
 
+// Limits of what the phases ran on; not numbers where they are not known.
+cpu::MachineLimits limits_of_phases(const DoctorReport& report) {
+  if (!report.device) return report.limits;
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  cpu::MachineLimits limits;
+  limits.f32_flops_per_second = kUnknown;
+  limits.bf16_flops_per_second = kUnknown;
+  limits.read_bytes_per_second = kUnknown;
+  if (report.device_limits) {
+    limits.f32_flops_per_second = report.device_limits->f32_flops_per_second;
+    limits.bf16_flops_per_second = report.device_limits->bf16_flops_per_second;
+    limits.read_bytes_per_second = report.device_limits->copy_bytes_per_second;
+  }
+  return limits;
+}
+
+std::string capability_text(const CudaDevice& device) {
+  return std::to_string(device.compute_capability / 10) + "." +
+         std::to_string(device.compute_capability % 10);
+}
+
+// "device 0: NVIDIA H200, compute capability 9.0, 139.8 GiB, 139.2 GiB free"
+std::string device_line(const CudaDevice& device) {
+  std::string line = "device " + std::to_string(device.index) + ": " + device.name +
+                     ", compute capability " + capability_text(device) + ", " +
+                     format_bytes(device.total_bytes);
+  return device.unusable.empty() ? line + ", " + format_bytes(device.free_bytes) + " free"
+                                 : line + ", cannot be used: " + device.unusable;
+}
+
+Json device_json(const CudaDevice& device) {
+  return {{"index", device.index},
+          {"name", device.name},
+          {"compute_capability", capability_text(device)},
+          {"total_bytes", device.total_bytes},
+          {"free_bytes", device.free_bytes},
+          {"usable", device.unusable.empty()},
+          {"why_not", device.unusable}};
+}
+
+Json cuda_json(const DoctorReport& report) {
+  Json devices = Json::array();
+  for (const CudaDevice& device : report.cuda.all) devices.push_back(device_json(device));
+  Json json = {
+      {"build", report.cuda_build}, {"devices", devices}, {"why_none", report.cuda.why_none}};
+  if (report.device_limits) {
+    json["limits"] = {
+        {"f32_flops_per_second", json_number(report.device_limits->f32_flops_per_second)},
+        {"bf16_flops_per_second", json_number(report.device_limits->bf16_flops_per_second)},
+        {"copy_bytes_per_second", json_number(report.device_limits->copy_bytes_per_second)}};
+  }
+  return json;
+}
+
 void append_phase(std::string& out, const DoctorReport& report, const ProfilePhase& phase) {
   out += "\n" + phase_title(phase) + ": " + format_fixed(phase.seconds, 2) + " s, " +
          format_fixed(phase.tokens_per_second(), 0) + " tokens/s\n\n";
   Table table({"stage", "calls", "ms", "GFLOP/s", "of compute", "GB/s", "of memory"});
   for (const StageCounter& counter : phase.stages) {
-    const StageFigures f = stage_figures(*report.model, report.limits, counter);
+    const StageFigures f = stage_figures(*report.model, limits_of_phases(report), counter);
     const bool computes = counter.work.flops > 0;
     table.add_row({f.name, std::to_string(counter.calls), format_fixed(counter.seconds * 1e3, 1),
                    computes ? format_fixed(f.flops_per_second / 1e9, 1) : "-",
@@ -46,7 +102,7 @@ DType factor_type(const Model& model, const StageCounter& counter) {
 }
 
 Json stage_json(const DoctorReport& report, const StageCounter& counter) {
-  const StageFigures f = stage_figures(*report.model, report.limits, counter);
+  const StageFigures f = stage_figures(*report.model, limits_of_phases(report), counter);
   return {{"stage", f.name},
           {"calls", counter.calls},
           {"seconds", json_number(counter.seconds)},
@@ -112,6 +168,13 @@ std::string doctor_text(const DoctorReport& report) {
   line("libraries", libraries);
   line("huge pages", report.facts.huge_pages);
   line("limits", measured);
+  if (report.cuda.all.empty()) line("cuda", "not there: " + report.cuda.why_none);
+  for (const CudaDevice& device : report.cuda.all) line("cuda", device_line(device));
+  if (const auto& device = report.device_limits) {
+    line("device", "measured f32 " + giga(device->f32_flops_per_second, "GFLOP/s") + ", bf16 " +
+                       giga(device->bf16_flops_per_second, "GFLOP/s") + ", copy " +
+                       giga(device->copy_bytes_per_second, "GB/s"));
+  }
   line("model", model);
   for (const std::string& note : report.notes) line("note", note);
   for (const ProfilePhase& phase : report.phases) append_phase(out, report, phase);
@@ -147,6 +210,7 @@ Json doctor_json(const DoctorReport& report) {
            {{"f32_flops_per_second", json_number(report.limits.f32_flops_per_second)},
             {"bf16_flops_per_second", bf16 ? json_number(*bf16) : Json(nullptr)},
             {"read_bytes_per_second", json_number(report.limits.read_bytes_per_second)}}},
+          {"cuda", cuda_json(report)},
           {"model", model},
           {"notes", report.notes},
           {"phases", phases}};

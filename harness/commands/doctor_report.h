@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/commands/choose_backend.h"
 #include "harness/commands/machine_facts.h"
 #include "harness/report/json.h"
 #include "runner/backend/cpu/machine_limits.h"
@@ -33,6 +34,11 @@ struct DoctorReport {
   std::filesystem::path model_file;
   bool model_present = false;
   std::vector<std::string> notes;  // what is amiss and what to do
+
+  CudaDevices cuda;
+  std::string cuda_build;                   // CudaSupport::description
+  std::optional<CudaDevice> device;         // that the phases ran on; nothing: the CPU
+  std::optional<CudaLimits> device_limits;  // of it, if they can be measured
 
   const Model* model = nullptr;  // of the phases, if there are any
   std::vector<ProfilePhase> phases;

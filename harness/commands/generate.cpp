@@ -133,7 +133,7 @@ void print_answer(const GenerateOptions& options, const Tokenizer& tokenizer,
   print_json_line(std::cout, row);
 }
 
-ExitCode run_generate(const GenerateOptions& options) {
+ExitCode run_generate(const GenerateOptions& options, const CudaSupport& cuda) {
   if (options.jsonl.empty() == options.prompt.empty()) {
     throw UsageError("generate: give one of --jsonl FILE or --prompt TEXT");
   }
@@ -145,7 +145,7 @@ ExitCode run_generate(const GenerateOptions& options) {
     throw UsageError("generate: " + spec.canonical + " needs --budget R or --budget-tokens N");
   }
   const auto rows = options.jsonl.empty() ? std::vector<NumberedLine>() : read_lines(options.jsonl);
-  const OpenedModel opened = open_model(options.model);
+  const OpenedModel opened = open_model(options.model, cuda);
   const Tokenizer& tokenizer = *opened.tokenizer;
 
   std::vector<PromptLine> lines;
@@ -197,7 +197,8 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
       "Examples:\n"
       "  kvscope generate --prompt 'What is the capital of France?' --policy full\n"
       "  kvscope generate --jsonl prompts.jsonl --policy snapkv --budget 0.2 --json");
-  set_action(*command, context, [options] { return run_generate(*options); });
+  set_action(*command, context,
+             [options, &context] { return run_generate(*options, context.cuda); });
 }
 
 }  // namespace kvscope

@@ -38,4 +38,11 @@ void add_ledger_rows(Table& table, const Ledger& ledger) {
   table.add_row({"KV bytes, peak", format_bytes(ledger.peak().total_bytes())});
 }
 
+Json device_memory_json(const std::optional<DeviceMemory>& memory) {
+  if (!memory) return nullptr;
+  return {{"allocated_bytes", memory->allocated_bytes},
+          {"peak_bytes", memory->peak_bytes},
+          {"driver_delta_bytes", memory->driver_delta_bytes}};
+}
+
 }  // namespace kvscope

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "harness/commands/ledger_report.h"
 #include "harness/report/json.h"
 #include "harness/report/table.h"
 #include "harness/report/time_text.h"
@@ -136,13 +137,13 @@ Listing list_metrics() {
 
 Listing list_arms_of(const ListOptions& options) {
   Store store = Store::open(options.database, StoreAccess::kReadOnly);
-  Listing out{Table({"arm", "label", "model", "dtype", "prefill", "positions", "question", "status",
-                     "ok", "error", "skipped", "sweep"})};
-  for (const std::size_t column : {1, 2, 3, 4, 5, 6, 7, 11}) {
+  Listing out{Table({"arm", "label", "model", "dtype", "backend", "prefill", "positions",
+                     "question", "status", "ok", "error", "skipped", "sweep"})};
+  for (const std::size_t column : {1, 2, 3, 4, 5, 6, 7, 8, 12}) {
     out.table.align(column, Table::Align::kLeft);
   }
   for (const ArmRow& arm : list_arms(store)) {
-    out.table.add_row({std::to_string(arm.arm_id), arm.label, arm.model, arm.dtype,
+    out.table.add_row({std::to_string(arm.arm_id), arm.label, arm.model, arm.dtype, arm.backend,
                        arm.prefill_mode, arm.position_mode, arm.question_visibility, arm.status,
                        std::to_string(arm.n_ok), std::to_string(arm.n_error),
                        std::to_string(arm.n_skipped), arm.sweep_uuid.substr(0, kShownUuid)});
@@ -157,6 +158,7 @@ Listing list_arms_of(const ListOptions& options) {
                         {"question_visibility", arm.question_visibility},
                         {"dtype", arm.dtype},
                         {"kv_dtype", arm.kv_dtype},
+                        {"backend", arm.backend},
                         {"is_reference", arm.is_reference},
                         {"status", arm.status},
                         {"n_ok", arm.n_ok},
@@ -185,6 +187,8 @@ Listing list_runs_of(const ListOptions& options) {
                         {"finished_unix", run.finished_unix ? Json(*run.finished_unix) : Json()},
                         {"program_version", run.program_version},
                         {"host", run.host},
+                        {"backend", run.backend},
+                        {"device_memory", device_memory_json(run.device_memory)},
                         {"argv", Json::parse(run.argv_json, nullptr, false)},
                         {"n_arms", run.n_arms},
                         {"n_results", run.n_results}});

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -45,7 +46,19 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       .add_option("--kv-dtype", options.kv_dtype,
                   "Keys and values are held as f32, bf16 or f16 (default: as --dtype)")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  command.add_option("--threads", options.threads, "Computing threads (default: all processors)")
+  command
+      .add_option("--backend", options.backend.backend,
+                  "Compute on cpu, cuda, or auto: cuda where a device can be used. Results of the "
+                  "two are never mixed")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+  command
+      .add_option("--device", options.backend.device,
+                  "CUDA device by number (default: the first that can be used; see doctor)")
+      ->check(CLI::Range(0, 1024));
+  command
+      .add_option("--threads", options.threads,
+                  "Computing threads of the CPU (default: all processors)")
       ->check(CLI::Range(0, 1024));
   command.add_flag("--beyond-context", options.beyond_context,
                    "Allow absolute positions beyond the model's trained context");
@@ -79,7 +92,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& file) {
   return load_tokenizer(*GgufFile::open(model_file_or_default(file)));
 }
 
-OpenedModel open_model(const ModelOptions& options) {
+OpenedModel open_model(const ModelOptions& options, const CudaSupport& cuda) {
   OpenedModel opened;
   opened.file = model_file_or_default(options.file);
   Lap lap;
@@ -89,11 +102,16 @@ OpenedModel open_model(const ModelOptions& options) {
   opened.load_seconds.tokenizer = lap.seconds();
   const auto source = open_gguf_model(file);
   opened.load_seconds.file += lap.seconds();
-  source->sha256();
-  opened.load_seconds.sha256 = lap.seconds();
-  opened.backend = make_cpu_backend(options.threads);
   const DType dtype = dtype_of(options.dtype);
   const DType kv_dtype = options.kv_dtype.empty() ? dtype : dtype_of(options.kv_dtype);
+  // Before anything long: what is not there shows at once.
+  const BackendChoice choice = choose_backend(
+      options.backend, cuda, {source->config(), dtype, kv_dtype, options.kv_dtype.empty()});
+  if (!choice.note.empty()) std::fprintf(stderr, "note: %s\n", choice.note.c_str());
+  source->sha256();
+  opened.load_seconds.sha256 = lap.seconds();
+  opened.device = choice.device;
+  opened.backend = make_backend(choice, cuda, options.threads);
   opened.model = std::make_unique<Model>(load_model(*source, *opened.backend, dtype, kv_dtype));
   opened.load_seconds.weights = lap.seconds();
   opened.engine = std::make_unique<Engine>(*opened.model, *opened.backend);

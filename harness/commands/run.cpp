@@ -25,9 +25,9 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       "Examples:\n"
       "  kvscope run --policy snapkv --budget 0.2 --tasks needle --db a.db\n"
       "  kvscope run --policy h2o:norm=mean --budget-tokens 256 --tasks qa:samples=50 --db a.db");
-  set_action(*command, context, [options, command] {
+  set_action(*command, context, [options, command, &context] {
     options->sweep.arms.plugins = options->arm.plugins;
-    if (takes_suite(*command)) return run_sweep(options->sweep);
+    if (takes_suite(*command)) return run_sweep(options->sweep, context.cuda);
     if (options->arm.policy.empty()) throw UsageError("give --policy or --suite");
     const PolicySpec spec =
         parse_policy(options->arm.policy, catalog_with_plugins(options->arm.plugins));
@@ -43,7 +43,7 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       (budget->tokens ? chosen.arms.budget_tokens : chosen.arms.budgets) =
           budget->tokens ? std::to_string(*budget->tokens) : options->arm.budget;
     }
-    return run_sweep(chosen);
+    return run_sweep(chosen, context.cuda);
   });
 }
 

@@ -227,10 +227,10 @@ ExitCode stopped(const StopSignals& signals, std::size_t done, std::size_t windo
   return signals.exit_code().value_or(ExitCode::kTryAgain);
 }
 
-ExitCode run_score(const ScoreOptions& options) {
+ExitCode run_score(const ScoreOptions& options, const CudaSupport& cuda) {
   const StopSignals signals;  // first: loading takes long enough to be interrupted
   const ScoreRun run = plan_of(options);
-  const OpenedModel opened = open_model(options.model);
+  const OpenedModel opened = open_model(options.model, cuda);
   const std::vector<std::int32_t> ids = read_ids(options, *opened.tokenizer);
   const auto windows = cut_windows(options, ids);
   if (options.residents && windows.size() > 1) {
@@ -309,7 +309,7 @@ void add_score_command(CLI::App& app, CommandContext& context) {
       "  kvscope score --text wiki.test.raw --policy full --context 2048 --convention llama.cpp\n"
       "  kvscope score --ids ids.json --policy snapkv --budget 0.2 --prompt-tokens 900 --probe all "
       "--json");
-  set_action(*command, context, [options] { return run_score(*options); });
+  set_action(*command, context, [options, &context] { return run_score(*options, context.cuda); });
 }
 
 }  // namespace kvscope

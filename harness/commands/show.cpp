@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "harness/commands/ledger_report.h"
 #include "harness/report/identity_notes.h"
 #include "harness/report/json.h"
 #include "harness/report/table.h"
@@ -64,6 +65,7 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
                                 {"model", arm.model},
                                 {"dtype", arm.dtype},
                                 {"kv_dtype", arm.kv_dtype},
+                                {"backend", arm.backend},
                                 {"prefill_mode", arm.prefill_mode},
                                 {"position_mode", arm.position_mode},
                                 {"question_visibility", arm.question_visibility},
@@ -76,10 +78,10 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
   }
   std::cout << arm.label << "  (arm " << arm.arm_id << ", key " << arm.arm_key.substr(0, 12)
             << ")\nmodel " << arm.model << ", " << arm.dtype << " weights, " << arm.kv_dtype
-            << " cache, prefill " << arm.prefill_mode << ", positions " << arm.position_mode
-            << ", question " << arm.question_visibility << "\nsweep " << arm.sweep_uuid << ", "
-            << arm.status << ": " << arm.n_ok << " ok, " << arm.n_error << " errors, "
-            << arm.n_skipped << " skipped\n\n";
+            << " cache, backend " << arm.backend << ", prefill " << arm.prefill_mode
+            << ", positions " << arm.position_mode << ", question " << arm.question_visibility
+            << "\nsweep " << arm.sweep_uuid << ", " << arm.status << ": " << arm.n_ok << " ok, "
+            << arm.n_error << " errors, " << arm.n_skipped << " skipped\n\n";
   Table table({"task", "metric", "unit", "n", "mean", "± s.e."});
   table.align(1, Table::Align::kLeft).align(2, Table::Align::kLeft);
   for (const ArmMetricRow& row : metrics) {
@@ -107,6 +109,8 @@ void show_run(const RunRow& run, bool json) {
                     {"finished_unix", run.finished_unix ? Json(*run.finished_unix) : Json()},
                     {"program_version", run.program_version},
                     {"host", run.host},
+                    {"backend", run.backend},
+                    {"device_memory", device_memory_json(run.device_memory)},
                     {"argv", Json::parse(run.argv_json, nullptr, false)},
                     {"n_arms", run.n_arms},
                     {"n_results", run.n_results}};
@@ -122,6 +126,12 @@ void show_run(const RunRow& run, bool json) {
   if (run.finished_unix) table.add_row({"finished (UTC)", utc_text(*run.finished_unix)});
   table.add_row({"program", run.program_version});
   table.add_row({"host", run.host});
+  table.add_row({"backend", run.backend});
+  if (run.device_memory) {
+    table.add_row({"device memory", format_bytes(run.device_memory->peak_bytes) + " at most, " +
+                                        format_bytes(run.device_memory->driver_delta_bytes) +
+                                        " by the driver"});
+  }
   table.add_row({"command", run.argv_json});
   table.add_row({"arms", std::to_string(run.n_arms)});
   table.add_row({"results", std::to_string(run.n_results)});

@@ -34,13 +34,13 @@ void add_sweep_command(CLI::App& app, CommandContext& context) {
       "  kvscope sweep --budgets 0.2 --tasks needle,qa --question both --db a.db\n"
       "  kvscope sweep --suite docs/examples/suite.json --db a.db\n"
       "The same command again goes on where it stopped; --new starts afresh.");
-  set_action(*command, context, [options, command] {
-    if (takes_suite(*command)) return run_sweep(*options);
+  set_action(*command, context, [options, command, &context] {
+    if (takes_suite(*command)) return run_sweep(*options, context.cuda);
     SweepOptions chosen = *options;
     if (chosen.arms.budgets.empty() && chosen.arms.budget_tokens.empty()) {
       chosen.arms.budgets = kDefaultBudgets;
     }
-    return run_sweep(chosen);
+    return run_sweep(chosen, context.cuda);
   });
 }
 

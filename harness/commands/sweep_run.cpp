@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "harness/build_info/build_info.h"
+#include "harness/commands/ledger_report.h"
 #include "harness/export/live_metrics.h"
 #include "harness/plan/plan_hash.h"
 #include "harness/plan/stop_signals.h"
@@ -69,7 +70,8 @@ ModelRecord model_record(const Model& model) {
           c.n_heads,
           c.n_kv_heads,
           c.head_dim,
-          c.context_length};
+          c.context_length,
+          model.backend};
 }
 
 std::string program_version() {
@@ -91,7 +93,8 @@ std::string argv_json() {
   return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string options_json(const SweepOptions& o, const std::vector<PlannedTask>& tasks) {
+std::string options_json(const SweepOptions& o, const Model& model,
+                         const std::vector<PlannedTask>& tasks) {
   nlohmann::ordered_json json = {
       {"suite", o.suite},
       {"policies", o.arms.policies},
@@ -100,6 +103,7 @@ std::string options_json(const SweepOptions& o, const std::vector<PlannedTask>& 
       {"budget_tokens", o.arms.budget_tokens},
       {"question", o.arms.question},
       {"probe", o.probe},
+      {"backend", model.backend},
       {"dtype", o.model.dtype},
       {"kv_dtype", o.model.kv_dtype.empty() ? o.model.dtype : o.model.kv_dtype},
       {"beyond_context", o.model.beyond_context},
@@ -142,7 +146,7 @@ StoredSweep open_sweep(Store& store, const SweepOptions& options, const Model& m
     sweep.finished = found->finished;
   } else {
     sweep.uuid = new_uuid();
-    store.begin_sweep({sweep.uuid, hash, program_version(), options_json(options, tasks)});
+    store.begin_sweep({sweep.uuid, hash, program_version(), options_json(options, model, tasks)});
   }
   store.put_model(model_record(model));
   for (const PlannedTask& task : tasks) {
@@ -175,10 +179,16 @@ void print_results(Store& store, const StoredSweep& sweep, const SweepOptions& o
                    std::string_view status) {
   const std::vector<SweepTask> tasks = summarise_sweep(store, sweep.uuid);
   if (options.json) {
-    print_json_line(std::cout, {{"sweep", sweep.uuid},
-                                {"status", status},
-                                {"database", fs::absolute(store.path()).string()},
-                                {"tasks", sweep_json(tasks)}});
+    Json out = {{"sweep", sweep.uuid},
+                {"status", status},
+                {"database", fs::absolute(store.path()).string()},
+                {"tasks", sweep_json(tasks)}};
+    for (const RunRow& run : list_runs(store)) {  // newest first
+      if (run.sweep_uuid != sweep.uuid || !run.device_memory) continue;
+      out["device_memory"] = device_memory_json(run.device_memory);
+      break;
+    }
+    print_json_line(std::cout, out);
     return;
   }
   for (const SweepTask& task : tasks) std::cout << sweep_table(task) << '\n';
@@ -250,7 +260,7 @@ bool takes_suite(const CLI::App& command) {
   return true;
 }
 
-ExitCode run_sweep(const SweepOptions& options) {
+ExitCode run_sweep(const SweepOptions& options, const CudaSupport& cuda) {
   const StopSignals signals;  // first: loading takes long enough to be interrupted
   const Suite suite =
       options.suite.empty()
@@ -264,7 +274,7 @@ ExitCode run_sweep(const SweepOptions& options) {
       options.metrics_listen.empty() ? "" : parse_listen_address(options.metrics_listen);
   Store::check(options.database);
 
-  const OpenedModel opened = open_model(options.model);
+  const OpenedModel opened = open_model(options.model, cuda);
   if (signals.requested()) return stopped_before_the_run(signals);
   const Model& model = *opened.model;
   opened.engine->use_prefix_cache(std::int64_t{options.prefix_cache_mib} << 20);
@@ -289,8 +299,11 @@ ExitCode run_sweep(const SweepOptions& options) {
                          opened.backend->description(),
                          argv_json()};
   const std::int64_t run_id = store.begin_run(record);
-  LiveMetrics live(
-      {record.uuid, sweep.uuid, "sweep", model.config.n_layers * model.config.n_kv_heads});
+  RunLabels labels{record.uuid, sweep.uuid, "sweep",
+                   model.config.n_layers * model.config.n_kv_heads};
+  if (opened.device) labels.gpu_name = opened.device->name;
+  if (cuda.is_built) labels.cuda_version = cuda.description;
+  LiveMetrics live(labels);
   if (!listen.empty()) {
     if (const auto address = live.listen(listen)) {
       std::fprintf(stderr, "Metrics: http://%s/metrics\n", address->c_str());
@@ -300,7 +313,13 @@ ExitCode run_sweep(const SweepOptions& options) {
       *opened.engine, *opened.tokenizer, arms, probes, options.model.beyond_context, [&signals] {
         return signals.requested();
       }};
-  const Walk plan{store, run_id, sweep.arm_ids, run, live, model.config.name};
+  const Walk plan{store,
+                  run_id,
+                  sweep.arm_ids,
+                  run,
+                  live,
+                  model.config.name,
+                  opened.device ? opened.device->total_bytes : 0};
   const auto finish_metrics = [&](bool success) {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
     live.run_done(elapsed.count(), success);
@@ -322,6 +341,8 @@ ExitCode run_sweep(const SweepOptions& options) {
     finish_metrics(false);
     throw;
   }
+  const std::optional<DeviceMemory> memory = opened.backend->device_memory();
+  if (memory) store.put_device_memory(run_id, *memory);
   store.end_run(run_id, complete ? RunStatus::kFinished : RunStatus::kInterrupted);
   store.checkpoint();
   export_results(live, store, sweep, arms, model.config.name);
@@ -337,6 +358,11 @@ ExitCode run_sweep(const SweepOptions& options) {
         stderr, "Prefix cache: %lld of %lld prompt tokens (%.0f %%) were not computed again.\n",
         static_cast<long long>(prefix.hit_tokens), static_cast<long long>(prefix.prompt_tokens),
         100.0 * static_cast<double>(prefix.hit_tokens) / static_cast<double>(prefix.prompt_tokens));
+  }
+  if (memory) {
+    std::fprintf(stderr, "Device memory: %s at most, %s by the driver.\n",
+                 format_bytes(memory->peak_bytes).c_str(),
+                 format_bytes(memory->driver_delta_bytes).c_str());
   }
   print_results(store, sweep, options, "finished");
   const auto ran = [&](std::int64_t arm) { return find_arm(store, std::to_string(arm)).n_ok > 0; };

@@ -39,6 +39,6 @@ bool takes_suite(const CLI::App& command);
 
 // Resumes the newest unfinished sweep with the same plan and program, or starts one; prints the
 // table.
-ExitCode run_sweep(const SweepOptions& options);
+ExitCode run_sweep(const SweepOptions& options, const CudaSupport& cuda);
 
 }  // namespace kvscope

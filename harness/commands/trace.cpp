@@ -87,11 +87,11 @@ void print_result(const RecordOptions& options, const TraceFacts& facts, std::in
             << facts.n_layers << " layers, " << format_bytes(bytes) << '\n';
 }
 
-ExitCode run_record(const RecordOptions& options) {
+ExitCode run_record(const RecordOptions& options, const CudaSupport& cuda) {
   const StopSignals signals;  // first: loading takes long enough to be interrupted
   if (options.ids_file.empty() == options.text_file.empty())
     throw UsageError("trace record: give one of --text FILE or --ids FILE.json");
-  const OpenedModel opened = open_model(options.model);
+  const OpenedModel opened = open_model(options.model, cuda);
   TraceFacts facts = facts_of(*opened.model);
   facts.layers = layers_of(options.layers, facts.n_layers);
   facts.store = options.store == "bf16" ? DType::kBF16 : DType::kF32;
@@ -144,7 +144,7 @@ void add_record(CLI::App& trace, CommandContext& context) {
   command->footer(
       "Example:\n"
       "  kvscope trace record --text book.txt --tokens 2048 --prompt-tokens 1024 --out book.trace");
-  set_action(*command, context, [options] { return run_record(*options); });
+  set_action(*command, context, [options, &context] { return run_record(*options, context.cuda); });
 }
 
 }  // namespace

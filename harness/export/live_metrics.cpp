@@ -63,14 +63,14 @@ LiveMetrics::LiveMetrics(const RunLabels& run) : impl_(std::make_unique<Impl>())
     impl_->book.set("kvscope_build_info",
                     {{"version", std::string(build.version)},
                      {"git_sha", std::string(build.git_sha)},
-                     {"cuda_version", "none"}},
+                     {"cuda_version", run.cuda_version}},
                     1);
     impl_->book.set("kvscope_run_info",
                     {{"run_uuid", run.run_uuid},
                      {"sweep_uuid", run.sweep_uuid},
                      {"suite", run.suite},
                      {"shard", "0"},
-                     {"gpu_name", "none"}},
+                     {"gpu_name", run.gpu_name}},
                     1);
     impl_->book.set("kvscope_run_start_timestamp_seconds", {}, unix_seconds());
     for (const char* kind : {"oom", "cuda", "nonfinite", "io", "input"}) {
@@ -111,6 +111,17 @@ void LiveMetrics::sample_done(const ArmLabels& arm, std::string_view dataset,
                        impl_->run.selection_units);
     impl_->book.set("kvscope_run_last_progress_timestamp_seconds", {}, unix_seconds());
     impl_->book.set("kvscope_process_peak_memory_bytes", {}, peak_memory_bytes());
+  });
+}
+
+void LiveMetrics::device_memory(const DeviceMemory& memory, std::int64_t total_bytes) {
+  guarded(Part::kCounts, "report device memory", [&] {
+    const auto set = [&](const char* kind, std::int64_t bytes) {
+      impl_->book.set("kvscope_gpu_memory_bytes", {{"kind", kind}}, double(bytes));
+    };
+    set("used", memory.allocated_bytes);
+    set("peak", memory.peak_bytes);
+    set("total", total_bytes);
   });
 }
 

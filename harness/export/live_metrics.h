@@ -12,6 +12,7 @@
 
 #include "harness/store/queries.h"
 #include "harness/store/records.h"
+#include "runner/backend/backend.h"
 
 namespace kvscope {
 
@@ -20,6 +21,8 @@ struct RunLabels {
   std::string sweep_uuid;
   std::string suite = "sweep";
   int selection_units = 1;  // layers × KV heads, for the share of a full cache
+  std::string gpu_name = "none";
+  std::string cuda_version = "none";  // CudaSupport::description, of builds with CUDA
 };
 
 struct ArmLabels {
@@ -46,6 +49,8 @@ class LiveMetrics {
 
   void planned(const ArmLabels& arm, std::string_view dataset, std::int64_t n_samples);
   void sample_done(const ArmLabels& arm, std::string_view dataset, const SampleOutcome& outcome);
+  // total_bytes: what the device has.
+  void device_memory(const DeviceMemory& memory, std::int64_t total_bytes);
   void committed(double transaction_seconds, std::int64_t store_bytes);
   void error(std::string_view kind);  // oom | cuda | nonfinite | io | input
   void arm_result(const ArmLabels& arm, std::string_view dataset,

@@ -66,6 +66,7 @@ constexpr FamilyInfo kFamilies[] = {
      "Decode step time of the batch, mean of a sample.", kTokenBuckets},
     {"kvscope_nonfinite_values_total", kCounter, "NaN or infinite probe values that were dropped."},
     {"kvscope_errors_total", kCounter, "Errors, by kind."},
+    {"kvscope_gpu_memory_bytes", kGauge, "Device memory, by kind."},
     {"kvscope_process_peak_memory_bytes", kGauge, "Largest resident set of the process so far."},
     {"kvscope_store_transaction_duration_seconds", kHistogram, "Time of one SQLite commit.",
      kTransactionBuckets},

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
+#include <limits>
 #include <set>
+
+#include "runner/base/out_of_memory.h"
 
 namespace kvscope {
 namespace {
@@ -46,26 +48,66 @@ ArmLabels labels_of(const Walk& walk, std::size_t arm) {
 
 using Outcomes = std::vector<std::vector<SampleOutcome>>;
 
-// Out of memory is a result too: first with one sample at a time, then as error rows.
-std::optional<Outcomes> run_batch(const Walk& walk, const Task& task,
-                                  std::span<const SampleWork> batch) {
-  try {
-    return task.run(walk.run, batch);
-  } catch (const std::bad_alloc&) {
-    // Counted with the error rows; a batch that fits sample by sample lost nothing.
+// Runs samples on as many arms together as fit. Out of memory is a result too: first with one
+// sample at a time, then with half of its arms, and what does not fit alone (beside the full arm
+// that it is compared with) is an error row. An arm's numbers do not depend on the arms beside it.
+class FittingRuns {
+ public:
+  FittingRuns(const Walk& walk, const Task& task) : walk_(walk), task_(task) {}
+
+  // Nothing if it was asked to stop.
+  std::optional<Outcomes> run(std::span<const SampleWork> batch) {
+    std::string shortage;
+    const bool too_many = std::ranges::any_of(
+        batch, [&](const SampleWork& work) { return work.arms.size() > most_arms_; });
+    if (!too_many) {
+      try {
+        return task_.run(walk_.run, batch);
+      } catch (const std::bad_alloc& error) {
+        shortage = out_of_memory_text(error);
+      }
+    }
+    if (batch.size() > 1) return each_alone(batch);
+    const SampleWork& work = batch.front();
+    if (work.arms.size() == 1) return Outcomes{{error_outcome("oom", shortage)}};
+    return in_halves(work);
   }
-  Outcomes outcomes;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (batch.size() > 1) {
-      auto one = run_batch(walk, task, batch.subspan(i, 1));
+
+ private:
+  std::optional<Outcomes> each_alone(std::span<const SampleWork> batch) {
+    Outcomes outcomes;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      auto one = run(batch.subspan(i, 1));
       if (!one) return std::nullopt;
       outcomes.push_back(std::move(one->front()));
-    } else {
-      outcomes.emplace_back(batch[i].arms.size(), error_outcome("oom", "out of memory"));
     }
+    return outcomes;
   }
-  return outcomes;
-}
+
+  std::optional<Outcomes> in_halves(const SampleWork& work) {
+    const std::size_t half = (work.arms.size() + 1) / 2;
+    const std::span<const std::size_t> arms(work.arms);
+    Outcomes outcomes(1);
+    bool all_fit = true;
+    for (const auto part : {arms.first(half), arms.subspan(half)}) {
+      const SampleWork some{work.sample, {part.begin(), part.end()}};
+      auto done = run(std::span(&some, 1));
+      if (!done) return std::nullopt;
+      for (SampleOutcome& outcome : done->front()) {
+        all_fit = all_fit && outcome.error_kind != "oom";
+        outcomes.front().push_back(std::move(outcome));
+      }
+    }
+    // Later samples need not fail first. Where a single arm was too large, the others may well fit
+    // together.
+    if (all_fit) most_arms_ = std::min(most_arms_, half);
+    return outcomes;
+  }
+
+  const Walk& walk_;
+  const Task& task_;
+  std::size_t most_arms_ = std::numeric_limits<std::size_t>::max();  // that were seen to fit
+};
 
 // The database with its write-ahead log, in bytes.
 std::int64_t store_bytes(const Store& store) {
@@ -103,6 +145,7 @@ bool walk_task(const Walk& walk, const PlannedTask& planned, Progress& progress)
                       static_cast<std::int64_t>(rows.sample_ids.size()));
   }
   const std::vector<SampleWork> missing = missing_work(rows);
+  FittingRuns runs(walk, *planned.task);
   for (std::size_t first = 0; first < missing.size();) {
     if (walk.run.stop && walk.run.stop()) return false;
     const std::size_t size =
@@ -111,9 +154,11 @@ bool walk_task(const Walk& walk, const PlannedTask& planned, Progress& progress)
     progress.stage(std::string(planned.info->name) + ' ' +
                    std::to_string(batch.front().sample + 1) + " of " +
                    std::to_string(rows.sample_ids.size()));
-    const auto outcomes = run_batch(walk, *planned.task, batch);
+    const auto outcomes = runs.run(batch);
     if (!outcomes) return false;
     record_batch(walk, planned, rows, batch, *outcomes, progress);
+    if (const auto memory = walk.run.engine.backend().device_memory())
+      walk.live.device_memory(*memory, walk.device_bytes);
     first += size;
   }
   return true;

@@ -25,7 +25,8 @@ struct Walk {
   std::span<const std::int64_t> arm_ids;  // of TaskRun::arms
   TaskRun run;
   LiveMetrics& live;
-  std::string model_name;  // label of the metrics
+  std::string model_name;         // label of the metrics
+  std::int64_t device_bytes = 0;  // that the device of the engine's backend has, if it has one
 };
 
 ArmLabels metric_labels(const std::string& model_name, const ArmPlan& arm);

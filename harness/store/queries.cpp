@@ -22,22 +22,26 @@ constexpr std::string_view kLabel =
 
 constexpr std::string_view kColumnsBehindLabel =
     ",model,policy,budget,prefill_mode,position_mode,"
-    "question_visibility,dtype,kv_dtype,is_reference,status,n_ok,n_error,n_skipped FROM v_arm ";
+    "question_visibility,dtype,kv_dtype,is_reference,status,n_ok,n_error,n_skipped,";
+
+// Files of older programs, opened for reading, know no backend but the CPU.
+bool has_backends(Store& store) { return store.database().pragma("user_version") >= 3; }
 
 std::vector<ArmRow> read_arms(Statement& s) {
   std::vector<ArmRow> rows;
   while (s.step()) {
     rows.push_back({s.int64(0), s.text(1), s.text(2), s.text(3), s.text(4), s.text(5), s.text(6),
-                    s.text(7), s.text(8), s.text(9), s.text(10), s.text(11), s.integer(12) != 0,
-                    s.text(13), s.integer(14), s.integer(15), s.integer(16)});
+                    s.text(7), s.text(8), s.text(9), s.text(10), s.text(11), s.text(17),
+                    s.integer(12) != 0, s.text(13), s.integer(14), s.integer(15), s.integer(16)});
   }
   return rows;
 }
 
 std::vector<ArmRow> arms_where(Store& store, std::string_view condition, std::string_view value) {
   Statement s(store.database(), "SELECT arm_id,arm_key,sweep_uuid," + std::string(kLabel) +
-                                    std::string(kColumnsBehindLabel) + "WHERE " +
-                                    std::string(condition) +
+                                    std::string(kColumnsBehindLabel) +
+                                    (has_backends(store) ? "backend" : "'cpu'") +
+                                    " FROM v_arm WHERE " + std::string(condition) +
                                     " ORDER BY started_unix DESC, sweep_uuid DESC, arm_id");
   s.bind(value);
   return read_arms(s);
@@ -74,13 +78,18 @@ std::vector<RunRow> list_runs(Store& store) {
   Statement s(store.database(),
               "SELECT run_id,run_uuid,sweep_uuid,status,started_unix,finished_unix,program_version,"
               "host,argv,(SELECT count(*) FROM arm WHERE arm.sweep_uuid=run.sweep_uuid),"
-              "(SELECT count(*) FROM sample_result r WHERE r.run_id=run.run_id) "
-              "FROM run ORDER BY started_unix DESC, run_id DESC");
+              "(SELECT count(*) FROM sample_result r WHERE r.run_id=run.run_id),backend," +
+                  std::string(has_backends(store) ? "device_allocated_bytes,device_peak_bytes,"
+                                                    "device_driver_delta_bytes"
+                                                  : "NULL,NULL,NULL") +
+                  " FROM run ORDER BY started_unix DESC, run_id DESC");
   std::vector<RunRow> rows;
   while (s.step()) {
+    std::optional<DeviceMemory> memory;
+    if (!s.is_null(12)) memory = {s.int64(12), s.int64(13), s.int64(14)};
     rows.push_back({s.int64(0), s.text(1), s.text(2), s.text(3), s.real(4),
                     s.is_null(5) ? std::nullopt : std::optional(s.real(5)), s.text(6), s.text(7),
-                    s.text(8), s.integer(9), s.integer(10)});
+                    s.text(11), memory, s.text(8), s.integer(9), s.integer(10)});
   }
   return rows;
 }

@@ -25,6 +25,7 @@ struct ArmRow {
   std::string question_visibility;
   std::string dtype;
   std::string kv_dtype;
+  std::string backend;
   bool is_reference = false;
   std::string status;
   int n_ok = 0;
@@ -41,6 +42,8 @@ struct RunRow {
   std::optional<double> finished_unix;
   std::string program_version;
   std::string host;
+  std::string backend;  // Backend::description
+  std::optional<DeviceMemory> device_memory = {};
   std::string argv_json;
   int n_arms = 0;
   int n_results = 0;  // rows this run wrote

@@ -17,7 +17,7 @@
 namespace kvscope {
 
 struct ModelRecord {
-  std::string key;  // Model::key(): name, weights, shape and both dtypes
+  std::string key;  // Model::key(): name, weights, shape, both dtypes and the backend
   std::string name;
   std::string weights_sha256;
   std::string dtype;
@@ -27,6 +27,7 @@ struct ModelRecord {
   int n_kv_heads = 0;
   int head_dim = 0;
   int context_length = 0;
+  std::string backend = "cpu";
 };
 
 struct DatasetRecord {

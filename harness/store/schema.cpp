@@ -3,11 +3,11 @@
 namespace kvscope {
 namespace {
 
-constexpr std::string_view kSchema = R"sql(
+constexpr std::string_view kTables = R"sql(
 -- Dimensions, keyed by content: the same thing has the same key in every file.
 CREATE TABLE model(
   model_id INTEGER PRIMARY KEY,
-  model_key TEXT NOT NULL UNIQUE,              -- sha-256 over name, weights, shape, dtype, kv_dtype
+  model_key TEXT NOT NULL UNIQUE,              -- sha-256 over name, weights, shape, dtype, kv_dtype, backend
   name TEXT NOT NULL,
   weights_sha256 TEXT NOT NULL,
   dtype TEXT NOT NULL,
@@ -188,8 +188,33 @@ CREATE TABLE gate_result(
   detail TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(detail))
 ) STRICT;
 CREATE INDEX gate_by_time ON gate_result(created_unix);
+)sql";
 
--- Views: plain SQL, so that any SQLite reader can use them.
+// Since version 2. Which tokens an arm kept, and whether that is what was asked for.
+constexpr std::string_view kKeptSets = R"sql(
+CREATE TABLE kept_sets(
+  arm_id INTEGER NOT NULL, sample_id INTEGER NOT NULL,
+  kept_sets_hash TEXT NOT NULL,                -- sha-256 over the positions that each (layer, KV head) kept
+  budget_tokens INTEGER NOT NULL,              -- asked for, fitted to the sample
+  offered_tokens INTEGER NOT NULL,             -- that each (layer, KV head) chose from
+  kept_tokens REAL NOT NULL,                   -- of them, mean over layers and KV heads
+  final_tokens REAL NOT NULL,                  -- resident after the last row, likewise
+  finding TEXT CHECK (finding IN ('held_everything','evicted_nothing','other_ratio','other_ratio_later')),
+  PRIMARY KEY(arm_id, sample_id),
+  FOREIGN KEY(arm_id, sample_id) REFERENCES sample_result ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+)sql";
+
+// Since version 3. What computed the numbers, and the memory it took of a device (none: all NULL).
+constexpr std::string_view kBackends = R"sql(
+ALTER TABLE model ADD COLUMN backend TEXT NOT NULL DEFAULT 'cpu';
+ALTER TABLE run ADD COLUMN device_allocated_bytes INTEGER;    -- at the run's end
+ALTER TABLE run ADD COLUMN device_peak_bytes INTEGER;
+ALTER TABLE run ADD COLUMN device_driver_delta_bytes INTEGER; -- what the driver has less of
+)sql";
+
+// Views: plain SQL, so that any SQLite reader can use them.
+constexpr std::string_view kArmView = R"sql(
 CREATE VIEW v_arm AS
 SELECT a.arm_id, a.arm_key, a.sweep_uuid, m.name AS model, p.canonical AS policy, p.name AS policy_name, p.params,
        a.budget_permille, a.budget_tokens,
@@ -198,13 +223,15 @@ SELECT a.arm_id, a.arm_key, a.sweep_uuid, m.name AS model, p.canonical AS policy
        p.canonical || '@' || CASE WHEN a.budget_tokens IS NULL THEN printf('%.3f', a.budget_permille / 1000.0)
             ELSE a.budget_tokens || 'tok' END
          || CASE a.question_visibility WHEN 'hidden' THEN ' question=hidden' ELSE '' END AS label,
-       a.prefill_mode, a.position_mode, a.question_visibility, a.dtype, a.kv_dtype, a.is_reference, a.status,
+       a.prefill_mode, a.position_mode, a.question_visibility, a.dtype, a.kv_dtype, m.backend, a.is_reference, a.status,
        (SELECT count(*) FROM sample_result r WHERE r.arm_id=a.arm_id AND r.status='ok') AS n_ok,
        (SELECT count(*) FROM sample_result r WHERE r.arm_id=a.arm_id AND r.status='error') AS n_error,
        (SELECT count(*) FROM sample_result r WHERE r.arm_id=a.arm_id AND r.status='skipped') AS n_skipped,
        s.created_unix AS started_unix
 FROM arm a JOIN model m USING(model_id) JOIN policy p USING(policy_id) JOIN sweep s USING(sweep_uuid);
+)sql";
 
+constexpr std::string_view kViews = R"sql(
 CREATE VIEW v_arm_metric AS
 SELECT t.arm_id, a.label, a.sweep_uuid, a.model, a.policy, a.budget, a.is_reference,
        t.dataset_id, d.task, d.name AS dataset, d.dataset_key, t.metric_id, k.name AS metric, k.unit, k.better, k.kind,
@@ -244,25 +271,17 @@ FROM (SELECT a_arm, b_arm, dataset_id, metric_id, count(*) AS n, avg(a_value) AS
 JOIN metric m ON m.metric_id=t.metric_id JOIN dataset d ON d.dataset_id=t.dataset_id;
 )sql";
 
-// Since version 2. Which tokens an arm kept, and whether that is what was asked for.
-constexpr std::string_view kKeptSets = R"sql(
-CREATE TABLE kept_sets(
-  arm_id INTEGER NOT NULL, sample_id INTEGER NOT NULL,
-  kept_sets_hash TEXT NOT NULL,                -- sha-256 over the positions that each (layer, KV head) kept
-  budget_tokens INTEGER NOT NULL,              -- asked for, fitted to the sample
-  offered_tokens INTEGER NOT NULL,             -- that each (layer, KV head) chose from
-  kept_tokens REAL NOT NULL,                   -- of them, mean over layers and KV heads
-  final_tokens REAL NOT NULL,                  -- resident after the last row, likewise
-  finding TEXT CHECK (finding IN ('held_everything','evicted_nothing','other_ratio','other_ratio_later')),
-  PRIMARY KEY(arm_id, sample_id),
-  FOREIGN KEY(arm_id, sample_id) REFERENCES sample_result ON DELETE CASCADE
-) STRICT, WITHOUT ROWID;
-)sql";
-
 }  // namespace
 
-std::string schema_sql() { return std::string(kSchema).append(kKeptSets); }
+std::string schema_sql() {
+  return std::string(kTables).append(kKeptSets).append(kBackends).append(kArmView).append(kViews);
+}
 
-std::string upgrade_sql(int from) { return from < 2 ? std::string(kKeptSets) : std::string(); }
+std::string upgrade_sql(int from) {
+  std::string sql;
+  if (from < 2) sql.append(kKeptSets);
+  if (from < 3) sql.append(kBackends).append("DROP VIEW v_arm;").append(kArmView);
+  return sql;
+}
 
 }  // namespace kvscope

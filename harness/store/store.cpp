@@ -147,10 +147,10 @@ std::int64_t Store::put_model(const ModelRecord& m) {
   Transaction transaction(*database_);
   Statement(*database_,
             "INSERT INTO model(model_key,name,weights_sha256,dtype,kv_dtype,n_layers,n_heads,"
-            "n_kv_heads,head_dim,context_length) VALUES(?,?,?,?,?,?,?,?,?,?) "
+            "n_kv_heads,head_dim,context_length,backend) VALUES(?,?,?,?,?,?,?,?,?,?,?) "
             "ON CONFLICT(model_key) DO NOTHING")
       .bind(m.key, m.name, m.weights_sha256, m.dtype, m.kv_dtype, m.n_layers, m.n_heads,
-            m.n_kv_heads, m.head_dim, m.context_length)
+            m.n_kv_heads, m.head_dim, m.context_length, m.backend)
       .run();
   Statement find(*database_, "SELECT model_id,weights_sha256 FROM model WHERE model_key=?");
   find.bind(m.key).step();
@@ -258,6 +258,14 @@ std::int64_t Store::begin_run(const RunRecord& r) {
       .run();
   transaction.commit();
   return id;
+}
+
+void Store::put_device_memory(std::int64_t run_id, const DeviceMemory& memory) {
+  Statement(*database_,
+            "UPDATE run SET device_allocated_bytes=?, device_peak_bytes=?, "
+            "device_driver_delta_bytes=? WHERE run_id=?")
+      .bind(memory.allocated_bytes, memory.peak_bytes, memory.driver_delta_bytes, run_id)
+      .run();
 }
 
 void Store::heartbeat(std::int64_t run_id) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/store/records.h"
+#include "runner/backend/backend.h"
 
 namespace kvscope {
 
@@ -58,6 +59,8 @@ class Store {
   // Runs of the sweep that still say `running` (killed processes) become `interrupted`.
   std::int64_t begin_run(const RunRecord& run);
   void heartbeat(std::int64_t run_id);
+  void put_device_memory(std::int64_t run_id,
+                         const DeviceMemory& memory);  // of a run with a device
   // Also settles the sweep and its arms: finished where every (arm, sample) has a row.
   void end_run(std::int64_t run_id, RunStatus status);
 

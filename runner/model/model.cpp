@@ -45,7 +45,8 @@ std::string Model::key() const {
   return sha256_hex(config.name + ";" + weights_sha256 + ";" + number(config.n_layers) +
                     number(config.n_heads) + number(config.n_kv_heads) + number(config.head_dim) +
                     number(config.d_model) + number(config.d_ff) + number(config.n_vocab) +
-                    std::string(name_of(dtype)) + ";" + std::string(name_of(kv_dtype)));
+                    std::string(name_of(dtype)) + ";" + std::string(name_of(kv_dtype)) +
+                    (backend == "cpu" ? "" : ";" + backend));  // cpu: as before there were others
 }
 
 Model load_model(const WeightSource& source, Backend& backend, DType dtype, DType kv_dtype) {
@@ -54,6 +55,7 @@ Model load_model(const WeightSource& source, Backend& backend, DType dtype, DTyp
   model.dtype = dtype;
   model.kv_dtype = kv_dtype;
   model.weights_sha256 = source.sha256();
+  model.backend = backend.name();
   const ModelConfig& c = model.config;
   const int d_query = c.n_heads * c.head_dim;
   const int d_kv = c.n_kv_heads * c.head_dim;

@@ -25,6 +25,7 @@ struct Model {
   DType dtype = DType::kF32;     // of the packed weights
   DType kv_dtype = DType::kF32;  // of cached keys and values
   std::string weights_sha256;    // of the file
+  std::string backend = "cpu";   // name of the one that holds the weights
   std::unique_ptr<EmbeddingTable> embedding;
   std::vector<LayerWeights> layers;
   SharedVector<float> final_norm;      // [d_model]
@@ -36,7 +37,8 @@ struct Model {
   PageShape page_shape() const { return {config.head_dim, kv_dtype, true}; }
   // Bytes of keys and values that one token holds in all layers (46,080 for SmolLM2-135M in f32).
   std::int64_t kv_bytes_per_token() const;
-  // sha-256 over name, weights, shape and both dtypes: results of different keys are never mixed.
+  // sha-256 over name, weights, shape, both dtypes and the backend: results of different keys are
+  // never mixed.
   std::string key() const;
 };
 

@@ -28,14 +28,23 @@ struct CudaOptions {
   std::int64_t memory_bytes = 0;
 };
 
+// What a device reaches on plain work, to hold stages against.
+struct CudaLimits {
+  double copy_bytes_per_second = 0.0;  // read and written by a large copy within the device
+  double f32_flops_per_second = 0.0;   // of a large product
+  double bf16_flops_per_second = 0.0;
+};
+
 struct CudaSupport {
-  bool is_built = false;
+  bool is_built = false;    // if not, none of the functions is there
   std::string description;  // toolkit and architectures built for, or why there are none
   // The machine's devices; where there are none, or no driver that suits, `why` gets one line that
   // says so and what to do.
   std::function<std::vector<CudaDevice>(std::string& why)> devices;
   // Throws UsageError (no such device, no driver, an architecture that was not built for).
   std::function<std::unique_ptr<Backend>(const CudaOptions&)> open;
+  // Optional. Takes some tenths of a second.
+  std::function<CudaLimits(int device)> measure_limits;
 };
 
 CudaSupport cuda_support();

@@ -28,7 +28,7 @@ TEST_F(Doctor, JsonOfAModel) {
   ASSERT_EQ(run.status, 0) << run.err;
   const json found = json::parse(run.out);
   EXPECT_EQ(keys(found),
-            (std::vector<std::string>{"backend", "huge_pages", "libraries", "limits",
+            (std::vector<std::string>{"backend", "cuda", "huge_pages", "libraries", "limits",
                                       "load_average", "model", "notes", "phases", "processor",
                                       "threads", "vector_target", "version"}));
   EXPECT_EQ(found["threads"], 2);

@@ -30,6 +30,16 @@ TEST_F(Refusals, CommandLine) {
   expect_refused("stats p.csv --margin -1", 64, "--margin");
 }
 
+TEST_F(Refusals, DevicesThatAreNotThere) {
+  write_model();
+  write("a.txt", "some text");
+  const std::string score = "score --text a.txt --policy full --model tiny.gguf ";
+  expect_refused(score + "--backend gpu", 64, "--backend");
+  expect_refused(score + "--device 0", 64, "add --backend cuda");
+  // Also where there are devices: not as many.
+  expect_refused(score + "--backend cuda --device 1000", 64, "");
+}
+
 TEST_F(Refusals, Budgets) {
   const std::string score = "score --text a.txt --policy h2o ";
   expect_refused(score, 64, "--budget");

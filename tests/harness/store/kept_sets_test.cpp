@@ -11,6 +11,7 @@
 namespace kvscope {
 namespace {
 
+using testing::make_older;
 using testing::ok_outcome;
 using testing::OpenStore;
 using ::testing::SizeIs;
@@ -28,7 +29,7 @@ void make_version_1(const std::filesystem::path& file) {
     OpenStore s(file);
     const auto run = s.begin("run-1");
     s.store.record(run, s.other, s.sample(0), ok_outcome(0.25));
-    s.store.database().execute("DROP TABLE kept_sets; PRAGMA user_version=1");
+    make_older(s.store.database(), 1);
     s.store.checkpoint();
   }
 }

@@ -42,7 +42,7 @@ class PluginSweepTest : public ::testing::Test {
     o.json = true;
     std::ostringstream out;
     std::streambuf* before = std::cout.rdbuf(out.rdbuf());
-    const ExitCode code = run_sweep(o);
+    const ExitCode code = run_sweep(o, {});
     std::cout.rdbuf(before);
     EXPECT_EQ(code, ExitCode::kOk);
     return Store::open(folder_.path / database, StoreAccess::kReadOnly);

@@ -231,7 +231,7 @@ TEST_F(QuestionVisibilityTest, NamesInAPairMeanOneVisibility) {
 }
 
 TEST_F(QuestionVisibilityTest, AQuestionThatIsNotFoundIsASkippedRow) {
-  const OpenedModel opened = open_model(options("a.db", "full", "", "qa").model);
+  const OpenedModel opened = open_model(options("a.db", "full", "", "qa").model, {});
   Dataset data = make_qa({.samples = 2, .people = 1, .filler = false}, *opened.tokenizer);
   data.samples[0].question_begin = -1;
   const auto task = make_answer_task(data, [](std::string_view, const Sample&, SampleOutcome&) {});

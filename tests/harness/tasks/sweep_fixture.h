@@ -40,12 +40,13 @@ class SweepTest : public ::testing::Test {
   }
 
   // Runs with stdout kept; the exit code goes to `code`.
-  static std::string run(const SweepOptions& o, ExitCode wanted = ExitCode::kOk) {
+  static std::string run(const SweepOptions& o, ExitCode wanted = ExitCode::kOk,
+                         const CudaSupport& cuda = {}) {
     std::ostringstream out;
     std::streambuf* before = std::cout.rdbuf(out.rdbuf());
     ExitCode code = ExitCode::kInternal;
     try {
-      code = run_sweep(o);
+      code = run_sweep(o, cuda);
     } catch (...) {
       std::cout.rdbuf(before);
       throw;

@@ -129,7 +129,7 @@ TEST_F(SweepTest, AStoppedSweepGoesOnToTheSameNumbers) {
   if (child == 0) {
     std::ofstream nowhere("/dev/null");
     std::cout.rdbuf(nowhere.rdbuf());
-    ::_exit(to_int(run_sweep(options("stopped.db", "h2o,tova", "0.2,0.5", tasks))));
+    ::_exit(to_int(run_sweep(options("stopped.db", "h2o,tova", "0.2,0.5", tasks), {})));
   }
   int results = 0;
   for (int i = 0; i < 3000 && results == 0; ++i) {
