@@ -26,17 +26,18 @@ AttentionSpeed decode_attention_speed(Backend& backend, const AttentionShape& sh
                                       int n_sequences, int n_tokens) {
   const std::size_t row = shape.row_floats();
   const std::size_t out_row = std::size_t(shape.n_heads) * shape.head_dim;
-  const RopeTable rope = make_rope_table(shape.head_dim, 10000.0, n_tokens + kWarmUpCalls + kCalls);
-  Scratch prompt_memory;
-  Scratch qkv_memory;
-  Scratch out_memory;
+  const RopeTable rope =
+      make_rope_table(shape.head_dim, 10000.0, n_tokens + kWarmUpCalls + kCalls, backend.memory());
+  Scratch prompt_memory(backend.memory());
+  Scratch qkv_memory(backend.memory());
+  Scratch out_memory(backend.memory());
   const std::span<float> prompt = prompt_memory.floats(n_tokens * row);
   const std::span<float> qkv = qkv_memory.floats(n_sequences * row);
   const std::span<float> out = out_memory.floats(n_sequences * out_row);
   fill(prompt);
   fill(qkv);
 
-  PagePool pool({shape.head_dim, kv_dtype, true});
+  PagePool pool({shape.head_dim, kv_dtype, true}, backend.memory());
   std::vector<HeadCache> heads(std::size_t(n_sequences) * shape.n_kv_heads, HeadCache(&pool));
   std::vector<std::int32_t> all(static_cast<std::size_t>(n_tokens));
   std::iota(all.begin(), all.end(), 0);
@@ -57,6 +58,7 @@ AttentionSpeed decode_attention_speed(Backend& backend, const AttentionShape& sh
     scans.push_back(scan);
   }
   backend.gather(shape, rope, gathers);
+  backend.sync();
 
   std::vector<double> seconds;
   double slots = 0.0;
@@ -64,6 +66,7 @@ AttentionSpeed decode_attention_speed(Backend& backend, const AttentionShape& sh
     for (ScanJob& scan : scans) scan.first_position = n_tokens + call;
     const auto start = std::chrono::steady_clock::now();
     backend.scan(shape, rope, scans);
+    backend.sync();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     if (call < kWarmUpCalls) continue;
     seconds.push_back(time.count());

@@ -15,9 +15,9 @@ class PerturbedBackend final : public ForwardingBackend {
       : ForwardingBackend(make_cpu_backend(n_threads)), relative_(float(relative)) {}
 
   std::string_view name() const override { return "perturbed"; }
-  void matmul(const PackedMatrix& w, std::span<const float> x, int rows,
+  void matmul(const PackedMatrix& w, std::span<const float> x, int rows, RowKind kind,
               std::span<float> y) override {
-    ForwardingBackend::matmul(w, x, rows, y);
+    ForwardingBackend::matmul(w, x, rows, kind, y);
     move(y.data(), std::size_t(rows) * w.n_out());
   }
   void rms_norm(std::span<const float> x, std::span<const float> weight, float eps, int rows,

@@ -15,6 +15,8 @@ class ForwardingBackend : public Backend {
   std::string_view name() const override { return inner_->name(); }
   std::string description() const override { return inner_->description(); }
   int n_threads() const override { return inner_->n_threads(); }
+  Memory* memory() const override { return inner_->memory(); }
+  void sync() override { inner_->sync(); }
   std::optional<DeviceMemory> device_memory() const override { return inner_->device_memory(); }
   std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,
                                      DType dtype) override {
@@ -28,9 +30,9 @@ class ForwardingBackend : public Backend {
              std::span<float> out) override {
     inner_->embed(table, ids, out);
   }
-  void matmul(const PackedMatrix& w, std::span<const float> x, int rows,
+  void matmul(const PackedMatrix& w, std::span<const float> x, int rows, RowKind kind,
               std::span<float> y) override {
-    inner_->matmul(w, x, rows, y);
+    inner_->matmul(w, x, rows, kind, y);
   }
   void rms_norm(std::span<const float> x, std::span<const float> weight, float eps, int rows,
                 std::span<float> y) override {
@@ -40,6 +42,17 @@ class ForwardingBackend : public Backend {
     inner_->swiglu(gate_up, rows, d_ff, y);
   }
   void add(std::span<const float> x, std::span<float> y) override { inner_->add(x, y); }
+  void copy_rows(std::span<const float> x, int width, std::span<const std::int32_t> rows,
+                 std::span<float> out) override {
+    inner_->copy_rows(x, width, rows, out);
+  }
+  void greedy(std::span<const float> logits, int rows, std::span<std::int32_t> ids) override {
+    inner_->greedy(logits, rows, ids);
+  }
+  void pick_logits(std::span<const float> logits, int n_vocab, std::span<const LogitPlace> places,
+                   std::span<float> out) override {
+    inner_->pick_logits(logits, n_vocab, places, out);
+  }
   void log_sum_exp(std::span<const float> logits, int rows, std::span<double> lse) override {
     inner_->log_sum_exp(logits, rows, lse);
   }
