@@ -70,10 +70,16 @@ void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes);
 
 // ---- For the vocabulary of kernels; called by fibers.
 
-enum class WarpOperation { kShuffle, kVote, kReduce, kSync };
+enum class WarpOperation { kShuffle, kVote, kReduce, kProduct, kSync };
+// What a lane brings to a product of matrices.
+struct OperandWords {
+  std::uint32_t a[4];
+  std::uint32_t b[2];
+};
 // One warp operation: the lanes of `mask` meet, then each reads what it wants of the others.
 struct Meeting {
   std::uint64_t values[32];
+  OperandWords operands[32];  // kProduct only
   std::uint32_t mask;
   std::uint32_t arrived;
   std::uint32_t readers;  // of a complete meeting, those that have not left
@@ -83,6 +89,7 @@ struct Meeting {
 };
 // Returns when all lanes of mask are here.
 Meeting& meet(std::uint32_t mask, std::uint64_t value, WarpOperation operation, SourcePlace place);
+Meeting& meet(const OperandWords& operands, SourcePlace place);  // of all lanes, for a product
 void leave(Meeting& meeting);
 // Returns how many of the block's threads came with a predicate that is not 0.
 int barrier(int predicate, SourcePlace place);

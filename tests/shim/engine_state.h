@@ -54,8 +54,9 @@ class Engine {
   [[noreturn]] void fail(const char* format, std::va_list arguments);
 
   // synchronisation.cpp: where threads wait for each other.
-  Meeting& meet(std::uint32_t mask, std::uint64_t value, WarpOperation operation,
-                SourcePlace place);
+  // operands: nullptr but for a product.
+  Meeting& meet(std::uint32_t mask, std::uint64_t value, WarpOperation operation, SourcePlace place,
+                const OperandWords* operands);
   int barrier(int predicate, SourcePlace place);
   void let_others_run();
   void fence();

@@ -131,7 +131,7 @@ Meeting& Engine::open_meeting(Warp& warp, std::uint32_t mask, WarpOperation oper
 }
 
 Meeting& Engine::meet(std::uint32_t mask, std::uint64_t value, WarpOperation operation,
-                      SourcePlace place) {
+                      SourcePlace place, const OperandWords* operands) {
   Thread& self = *current_;
   Warp& warp = warps_[self.id / 32];
   self.place = place;
@@ -147,6 +147,7 @@ Meeting& Engine::meet(std::uint32_t mask, std::uint64_t value, WarpOperation ope
     shim::fail("mask names exited lanes at %s:%u", file_name(place), place.line);
   Meeting& meeting = open_meeting(warp, mask, operation, place);
   meeting.values[self.lane()] = value;
+  if (operands != nullptr) meeting.operands[self.lane()] = *operands;
   meeting.arrived |= self.lane_bit();
   self.state = State::kAtWarpOperation;
   release(&meeting.order_token);
@@ -163,7 +164,10 @@ Meeting& Engine::meet(std::uint32_t mask, std::uint64_t value, WarpOperation ope
 }
 
 Meeting& meet(std::uint32_t mask, std::uint64_t value, WarpOperation operation, SourcePlace place) {
-  return engine().meet(mask, value, operation, place);
+  return engine().meet(mask, value, operation, place, nullptr);
+}
+Meeting& meet(const OperandWords& operands, SourcePlace place) {
+  return engine().meet(~0U, 0, WarpOperation::kProduct, place, &operands);
 }
 void leave(Meeting& meeting) {
   if (--meeting.readers == 0) meeting.mask = 0;

@@ -1,6 +1,7 @@
-// Barriers, shuffles, votes and reductions of kernels.
+// Barriers, shuffles, votes, reductions and products of matrices in kernels.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -151,3 +152,39 @@ inline unsigned __reduce_and_sync(
   return kvscope::shim::reduce(mask, value, kvscope::shim::WarpOperation::kReduce, place,
                                [](unsigned a, unsigned b) { return a & b; });
 }
+
+namespace kvscope::shim {
+
+// The bf16 element k of a word that holds elements k and k + 1, k even, or k - 1 and k.
+inline float product_operand(std::uint32_t word, int k) {
+  return from_word<float>(k % 2 == 0 ? std::uint64_t{word} << 16 & 0xFFFFFFFFU
+                                     : std::uint64_t{word} & 0xFFFF0000U);
+}
+
+}  // namespace kvscope::shim
+
+namespace kvscope::cuda {
+
+// As the toolkit's. Each sum is one chain over k, whatever a device's order is.
+inline void mma_m16n8k16(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                         shim::SourcePlace place = shim::SourcePlace::here()) {
+  shim::Meeting& meeting = shim::meet({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}}, place);
+  const unsigned lane = shim::lane();
+  for (int i = 0; i < 4; ++i) {
+    const unsigned row_lane = lane / 4 * 4;  // of the four that hold the row of A
+    const unsigned column_lane = (lane % 4 * 2 + unsigned(i % 2)) * 4;
+    const unsigned lower_half = unsigned(i / 2);  // rows 8 … 15
+    float sum = c[i];
+    for (int k = 0; k < 16; ++k) {
+      const unsigned quad = unsigned(k) % 8 / 2;
+      const unsigned upper = unsigned(k) / 8;
+      sum = std::fma(
+          shim::product_operand(meeting.operands[row_lane + quad].a[2 * upper + lower_half], k),
+          shim::product_operand(meeting.operands[column_lane + quad].b[upper], k), sum);
+    }
+    c[i] = sum;
+  }
+  shim::leave(meeting);
+}
+
+}  // namespace kvscope::cuda

@@ -19,6 +19,13 @@ template <SlotFormat kFormat, int kPages, int kQueries>
 __device__ inline void logits_of_pages(const std::byte* const (&pages)[kPages], int head_dim,
                                        const float* q, int q_stride, int lane,
                                        float (&z)[kPages][kQueries]) {
+  if constexpr (kFormat == SlotFormat::kBF16) {  // which does not read q for each page
+#pragma unroll
+    for (int page = 0; page < kPages; ++page)
+      page_logits<kFormat, kQueries, false>(pages[page], head_dim, q, q_stride, lane, 0, {},
+                                            z[page]);
+    return;
+  }
   float scale[kPages];
 #pragma unroll
   for (int page = 0; page < kPages; ++page) {

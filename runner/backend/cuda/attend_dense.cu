@@ -1,8 +1,10 @@
-// Dense causal attention of prompt rows. A block takes neighbouring queries of one KV head, in
-// order of row and then of head, so that its warps read the same pages at about the same time; each
-// warp goes through the chunks that its own queries see.
+// Dense causal attention of prompt rows (bf16 pages: attend_dense_tensor.cu). A block takes
+// neighbouring queries of one KV head, in order of row and then of head, so that its warps read the
+// same pages at about the same time; each warp goes through the chunks that its own queries see.
 #include "gpu_runtime.h"
 #include "runner/backend/cuda/attend_chunk_warp.h"
+#include "runner/backend/cuda/attend_dense_tensor.h"
+#include "runner/backend/cuda/dense_query.h"
 #include "runner/backend/cuda/dispatch.h"
 #include "runner/backend/cuda/prompt_attention.h"
 
@@ -22,18 +24,6 @@ constexpr int kWarpsWanted = 2048;
 __host__ __device__ constexpr int warp_floats(int n_queries, int head_dim) {
   return n_queries * (kChunkSlots + (head_dim + 3) / 4 * 4);
 }
-
-// The i-th query of a KV head, in order of row and then of head.
-struct Query {
-  int row;
-  int head;
-  __device__ Query(const DenseRows& job, int kv_head, int i)
-      : row(i / job.counts.group()), head(kv_head * job.counts.group() + i % job.counts.group()) {}
-  // Where it starts in [n_rows][n_heads][head_dim].
-  __device__ std::size_t offset(const DenseRows& job, int head_dim) const {
-    return (std::size_t(row) * job.counts.n_heads + head) * head_dim;
-  }
-};
 
 template <SlotFormat kFormat, int kQueries, int kDims>
 __global__ void __launch_bounds__(kThreads, kBlocks)
@@ -55,7 +45,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   int most = 0;
 #pragma unroll
   for (int n = 0; n < kQueries; ++n) {
-    const Query query(job, kv_head, min(first_query + n, n_queries - 1));
+    const DenseQuery query(job, kv_head, min(first_query + n, n_queries - 1));
     visible[n] = first_query + n < n_queries ? job.slots_before + query.row + 1 : 0;
     most = max(most, visible[n]);
     const float* from = job.q + query.offset(job, head_dim);
@@ -77,7 +67,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 #pragma unroll
   for (int n = 0; n < kQueries; ++n) {
     if (visible[n] == 0) continue;
-    const Query query(job, kv_head, first_query + n);
+    const DenseQuery query(job, kv_head, first_query + n);
     float* to = job.out + query.offset(job, head_dim);
     const float inverse = 1.0F / queries.state[n].sum;
 #pragma unroll
@@ -106,13 +96,17 @@ void attend_dense(const DenseRows& job, PageLayout layout, cudaStream_t stream) 
   };
   const bool many = n_queries * job.counts.n_kv_heads >= 4 * kWarpsWanted;
   with_format(layout.format, [&]<SlotFormat kFormat>() {
-    with_lane_dims(layout.head_dim, [&]<int kDims>() {
-      // The sums of more dimensions leave registers for two queries only.
-      if constexpr (kDims <= 4) {
-        if (many) return run.template operator()<kFormat, 4, kDims>();
-      }
-      run.template operator()<kFormat, 2, kDims>();
-    });
+    if constexpr (kFormat == SlotFormat::kBF16) {
+      attend_dense_tensor(job, layout, stream);
+    } else {
+      with_lane_dims(layout.head_dim, [&]<int kDims>() {
+        // The sums of more dimensions leave registers for two queries only.
+        if constexpr (kDims <= 4) {
+          if (many) return run.template operator()<kFormat, 4, kDims>();
+        }
+        run.template operator()<kFormat, 2, kDims>();
+      });
+    }
   });
 }
 

@@ -13,11 +13,12 @@
 //   o_i = Σ_pages (Σ_j p_j v_ij)           a page by an FMA chain over j, pages in order
 //
 // Chunks are merged in order by merge(). bf16 pages round q and p (not l's) to bf16, as the CPU
-// does.
+// does, and tensor cores multiply them: the chains over i and j go in the steps of page_tensor.h.
 #pragma once
 
 #include "gpu_runtime.h"
 #include "runner/backend/cuda/page_access.h"
+#include "runner/backend/cuda/page_tensor.h"
 #include "runner/backend/cuda/warp.h"
 
 namespace kvscope::cuda {
@@ -55,12 +56,20 @@ __device__ inline float merged(float old_value, float new_value, MergeFactors fa
 
 // z of kQueries queries on one page, a slot a lane. q: [kQueries][q_stride], 8-byte aligned,
 // q_stride even, read by all lanes alike. Lanes beyond the written slots give anything. kRotate:
-// keys lie unrotated and turn by angle (of this lane's slot); the queries are then not rounded (the
-// CPU's rule).
+// keys lie unrotated and turn by angle (of this lane's slot); neither they nor the queries are then
+// rounded (the CPU's rule), so that tensor cores are no use. Of a whole warp together.
 template <SlotFormat kFormat, int kQueries, bool kRotate>
 __device__ inline void page_logits(const std::byte* page, int head_dim, const float* q,
                                    int q_stride, int lane, int angle, const RopeRows& rope,
                                    float (&z)[kQueries]) {
+  if constexpr (kFormat == SlotFormat::kBF16 && !kRotate) {
+    const std::uint32_t* keys[kWarpTiles];
+#pragma unroll
+    for (int tile = 0; tile < kWarpTiles; ++tile)
+      keys[tile] = reinterpret_cast<const std::uint32_t*>(page) + tile * kTensorColumns + lane / 4;
+    tensor_logits<kQueries>(keys, head_dim, q, q_stride, lane, z);
+    return;
+  }
   const float scale = kIsCoded<kFormat> ? scales_of(page, head_dim)[lane] : 1.0F;
   const std::size_t turn = kRotate ? std::size_t(angle) * (head_dim / 2) : 0;
 #pragma unroll
@@ -81,11 +90,19 @@ __device__ inline void page_logits(const std::byte* page, int head_dim, const fl
 // o[n][k] = Σ_j p_j v_ij of one page for dimension i = first_dim + k · 32 + lane, over the first
 // live[n] slots. p: [kQueries][p_stride] weights of the page's slots (rounded where the format
 // wants it), read by all lanes alike; p 16-byte aligned, p_stride a multiple of 4. Lanes beyond
-// head_dim get 0.
+// head_dim get 0. Of a whole warp together.
 template <SlotFormat kFormat, int kQueries, int kDims>
 __device__ inline void page_values(const std::byte* values, int head_dim, const float* p,
                                    int p_stride, const int (&live)[kQueries], int lane,
                                    float (&o)[kQueries][kDims], int first_dim = 0) {
+  if constexpr (kFormat == SlotFormat::kBF16) {
+    const auto* pairs = reinterpret_cast<const std::uint32_t*>(values);
+    tensor_values<kQueries, kDims>(
+        [&](int j, int i) { return pairs[j / 2 * head_dim + i]; },
+        [&](int j, int i) { return load_value<kFormat>(values, head_dim, j, i); }, head_dim, p,
+        p_stride, live, lane, first_dim, o);
+    return;
+  }
   int most = 0;
   int least = kPageSlots;
 #pragma unroll

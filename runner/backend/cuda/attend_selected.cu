@@ -97,11 +97,47 @@ struct WeightedSlot {
   float weight;
 };
 
+// z of the lane's slot, anything where it has none (-1): page_logits() with each slot in a page of
+// its own. page: of the slot, or any.
+template <SlotFormat kFormat>
+__device__ inline float chosen_logit(const std::byte* page, int slot, int head_dim, const float* q,
+                                     int lane) {
+  float z[1] = {0.0F};
+  if constexpr (kFormat == SlotFormat::kBF16) {
+    const auto key = reinterpret_cast<std::uintptr_t>(reinterpret_cast<const std::uint32_t*>(page) +
+                                                      max(slot, 0) % kPageSlots);
+    const std::uint32_t* keys[kWarpTiles];
+#pragma unroll
+    for (int tile = 0; tile < kWarpTiles; ++tile) {
+      keys[tile] = reinterpret_cast<const std::uint32_t*>(__shfl_sync(
+          kAllLanes, static_cast<unsigned long long>(key), tile * kTensorColumns + lane / 4));
+    }
+    tensor_logits<1>(keys, head_dim, q, head_dim, lane, z);
+  } else if (slot >= 0) {
+    page_logits<kFormat, 1, false>(page, head_dim, q, head_dim, slot % kPageSlots, 0, {}, z);
+  }
+  return z[0];
+}
+
 // o[k] = Σ_j p_j v_ij over n slots for dimension i = first_dim + k · 32 + lane: page_values() with
-// each slot in a page of its own.
+// each slot in a page of its own. weights: [kPageSlots] of the slots, where these are bf16.
 template <SlotFormat kFormat, int kDims>
-__device__ inline void chosen_values(const WeightedSlot* slots, int n, int head_dim, int first_dim,
-                                     int lane, float (&o)[kDims]) {
+__device__ inline void chosen_values(const WeightedSlot* slots, const float* weights, int n,
+                                     int head_dim, int first_dim, int lane, float (&o)[kDims]) {
+  if constexpr (kFormat == SlotFormat::kBF16) {
+    const auto value_at = [&](int j, int i) {
+      return j < n ? load_value<kFormat>(slots[j].values, head_dim, slots[j].slot, i) : 0.0F;
+    };
+    const auto pair_at = [&](int j, int i) {
+      return __float_as_uint(value_at(j, i)) >> 16 | __float_as_uint(value_at(j + 1, i));
+    };
+    float sums[1][kDims];
+    tensor_values<1, kDims>(pair_at, value_at, head_dim, weights, kPageSlots, {n}, lane, first_dim,
+                            sums);
+#pragma unroll
+    for (int k = 0; k < kDims; ++k) o[k] = sums[0][k];
+    return;
+  }
 #pragma unroll
   for (int k = 0; k < kDims; ++k) o[k] = 0.0F;
 #pragma unroll 4
@@ -125,6 +161,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   KSHARED(int, ends, kThreads);
   KSHARED(int, warp_ends, kChunkPages);
   KSHARED(WeightedSlot, weighted, kChunkSlots);
+  KSHARED(float2, bf16_weights, kFormat == SlotFormat::kBF16 ? kChunkSlots / 2 : 1);
   KSHARED(float, page_max, kChunkPages);
   KSHARED(float, page_sum, kChunkPages);
   const int thread = int(threadIdx.x);
@@ -145,26 +182,28 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     int n = 0;
     const int slot = chosen.next(ends, warp_ends, n);
     const std::byte* page = pages[max(slot, 0) / kPageSlots];
-    float z[1] = {-INFINITY};
-    if (slot >= 0) {
-      page_logits<kFormat, 1, false>(page, head_dim, q, head_dim, slot % kPageSlots, 0, {}, z);
-    }
-    const float largest = warp_max(z[0]);
+    const float z = chosen_logit<kFormat>(page, slot, head_dim, q, lane);
+    const float largest = warp_max(slot >= 0 ? z : -INFINITY);
     if (lane == 0) page_max[warp] = largest;
     __syncthreads();
     SoftmaxState chunk{-INFINITY, 0.0F};
     for (int k = 0; k < kChunkPages; ++k) chunk.max = fmaxf(chunk.max, page_max[k]);
-    const float p = slot >= 0 ? expf(z[0] - chunk.max) : 0.0F;
+    const float p = slot >= 0 ? expf(z - chunk.max) : 0.0F;
     const float sum = warp_sum(p);
     if (lane == 0) page_sum[warp] = sum;
     weighted[thread] = {page + layout.value_offset, max(slot, 0) % kPageSlots,
                         product_weight<kFormat>(p)};
+    float* weights = nullptr;
+    if constexpr (kFormat == SlotFormat::kBF16) {
+      weights = reinterpret_cast<float*>(bf16_weights) + warp * kPageSlots;
+      weights[lane] = product_weight<kFormat>(p);
+    }
     __syncwarp();
     const int n_of_warp = max(0, min(kPageSlots, n - warp * kPageSlots));
     for (int first = 0; first < head_dim; first += kPass * kWarpSize) {
       float sums[kPass];
-      chosen_values<kFormat, kPass>(weighted + warp * kPageSlots, n_of_warp, head_dim, first, lane,
-                                    sums);
+      chosen_values<kFormat, kPass>(weighted + warp * kPageSlots, weights, n_of_warp, head_dim,
+                                    first, lane, sums);
 #pragma unroll
       for (int k = 0; k < kPass; ++k) {
         const int i = first + k * kWarpSize + lane;

@@ -5,6 +5,8 @@
 //
 //   KSMEM(name);          unsigned char name[], 16-byte aligned, of the size that launch() was
 //   given
+//
+//   mma_m16n8k16(c, a, b)  a product of matrices on tensor cores
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,6 +14,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "runner/backend/cuda/gpu_check.h"
 
@@ -44,6 +47,25 @@ inline void prefer_device(const void* p, std::size_t bytes, int device) {
 #endif
 
 #ifdef __CUDACC__  // the host compiler sees this header too, where there is nothing to launch
+// c += a · b of a whole warp: bf16 operands, float32 sums, a [16 rows][16 k], b [16 k][8 columns].
+// Lane l has (row r = l / 4, quad q = l % 4)
+//
+//   a[0]  row r, k = 2q and 2q + 1; a[1]: row r + 8; a[2]: k + 8; a[3]: both
+//
+//   b[0]  column r, k = 2q and 2q + 1; b[1]: k + 8
+//
+//   c[0]  row r, column 2q; c[1]: column 2q + 1; c[2], c[3]: row r + 8
+//
+// the element of the lower k in the lower half of a word.
+__device__ inline void mma_m16n8k16(float (&c)[4], const std::uint32_t (&a)[4],
+                                    const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 // Throws CudaError where the launch is not accepted; what goes wrong in the kernel shows at the
 // next wait. shared_bytes: of KSMEM.
 template <class... Parameters, class... Arguments>

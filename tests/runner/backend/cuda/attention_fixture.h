@@ -84,8 +84,9 @@ struct HostHeads {
 // The pages of caches on the device, each an allocation of its own.
 class DeviceHeads {
  public:
-  explicit DeviceHeads(std::span<const HeadCache> heads) : heads_(upload(heads)) {}
+  explicit DeviceHeads(std::span<const HeadCache> heads) : slots_(upload(heads)), heads_(slots_) {}
   const HeadSlots* data() const { return heads_.data(); }
+  const HeadSlots& slots(int head) const { return slots_[head]; }
 
  private:
   std::vector<HeadSlots> upload(std::span<const HeadCache> heads) {
@@ -105,6 +106,7 @@ class DeviceHeads {
 
   std::vector<DeviceArray<std::byte>> pages_;
   std::vector<DeviceArray<std::byte*>> tables_;
+  std::vector<HeadSlots> slots_;
   DeviceArray<HeadSlots> heads_;
 };
 

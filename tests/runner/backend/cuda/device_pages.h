@@ -64,6 +64,11 @@ inline std::vector<std::byte> untouched_slot(const PageShape& shape) {
   return slot_bytes(shape, page.data(), 0);
 }
 
+// What sums by tensor cores may differ by more than chains in float, relative to the largest terms.
+// On the CPU they are such chains, so that no measurement shows it; a device cuts the terms of each
+// step of sixteen at about 2^-24 of the largest, and head_dim 512 has 32 steps.
+inline constexpr double kTensorRounding = 5e-5;
+
 inline PageShape page_shape(int head_dim, SlotFormat format, bool has_values = true) {
   PageShape shape{head_dim, DType::kF32, has_values, KvFormat::kPlain};
   if (format == SlotFormat::kF16) shape.dtype = DType::kF16;
