@@ -29,6 +29,7 @@ class ShimProgram : public ::testing::Test {
     shape.context_length = 512;
     write_tiny_model(folder_.path / "tiny.gguf", shape, 7);
     std::ofstream text(folder_.path / "a.txt");
+    std::ofstream(folder_.path / "b.txt") << "The cat sat on the mat and saw a rat, and another.";
     for (int i = 0; i < 40; ++i) text << "The cat sat on the mat and saw rat number " << i << ".\n";
   }
 
@@ -58,7 +59,7 @@ TEST_F(ShimProgram, SweepsEveryTaskAndRepeatsItself) {
   const std::string sweep =
       "sweep --policies h2o,snapkv,streaming_llm --budgets 0.5 --model FILE "
       "--tasks needle:length=300:samples=1,qa:samples=1:people=2:filler=false,"
-      "perplexity:context=64:windows=1 --texts DIR/a.txt ";
+      "perplexity:context=64:windows=1 --text DIR/a.txt ";
   const Finished cuda = run(sweep + "--backend cuda --db DIR/cuda.db");
   ASSERT_EQ(cuda.status, 0) << cuda.err;
   for (const char* task : {"needle", "qa", "perplexity"}) EXPECT_THAT(cuda.out, HasSubstr(task));
@@ -71,7 +72,7 @@ TEST_F(ShimProgram, SweepsEveryTaskAndRepeatsItself) {
 
 TEST_F(ShimProgram, ScoresWithinRoundingOfTheCpu) {
   const std::string score =
-      "score --text DIR/a.txt --policy h2o --budget-tokens 40 --json "
+      "score --text DIR/b.txt --policy h2o --budget-tokens 20 --json "
       "--model FILE ";
   const Finished cpu = run(score);
   const Finished cuda = run(score + "--backend cuda");
