@@ -38,7 +38,8 @@ function(kvscope_test name)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 600)
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  # Without values: those of unprintable parameters are bytes, among them addresses, and no name for a case.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     TEST_PREFIX "${T_PREFIX}" PROPERTIES TIMEOUT ${T_TIMEOUT})
   # gtest_discover_tests keeps only the first of several values, so these are set once ctest has the list of cases.
   set(label_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
