@@ -11,6 +11,7 @@
 #include "runner/cache/page_slots.h"
 #include "tests/runner/backend/cuda/device_array.h"
 #include "tests/runner/backend/cuda/device_pages.h"
+#include "tests/runner/backend/cuda/floats.h"
 
 namespace kvscope::cuda::testing {
 
