@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string>
 
+#include "runner/backend/cuda/prompt_attention.h"
 #include "runner/backend/cuda/rows.h"
 #include "runner/base/half.h"
 #include "tests/runner/backend/cuda/scan_fixture.h"
@@ -28,7 +29,8 @@ constexpr int kBefore = 300;    // most slots at the start of a test
 class Decode : public DeviceTest {};
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 void expect_same_bits(const UnitState& a, const UnitState& b) {
   EXPECT_EQ(a.positions, b.positions);
@@ -212,6 +214,23 @@ struct Attended {
   std::vector<float> weights;  // [group][n_slots]
 };
 
+// The same row as a dense one, of keys that lie rotated.
+std::vector<float> attend_as_dense(const AttendRow& row, const LayerRows& rows,
+                                   const PageLayout& layout) {
+  const int group = rows.shape.group();
+  const DeviceArray<HeadSlots> heads(std::vector<HeadSlots>{row.slots});
+  const DeviceArray<float> out(std::size_t(group) * rows.shape.head_dim);
+  DenseRows dense;
+  dense.heads = heads.data();
+  dense.q = row.q;
+  dense.out = out.data();
+  dense.counts = {group, 1};
+  dense.n_rows = 1;
+  dense.slots_before = row.slots.n_slots - 1;
+  attend_dense(dense, layout, nullptr);
+  return out.read();
+}
+
 // The last row's attention of head 0 over what the unit holds.
 Attended attend(const DeviceUnit& unit, const UnitKind& kind, const LayerRows& rows,
                 const DeviceRope& rope) {
@@ -248,6 +267,9 @@ Attended attend(const DeviceUnit& unit, const UnitKind& kind, const LayerRows& r
   attend_rows(on_device.data(), 1, group, n, layout, rope.rows(), partials.data(), nullptr);
   Attended attended{q.read(), out.read(), logits.read(), weights.read()};
   attended.q.resize(std::size_t(group) * d);
+  if (!turns) {
+    EXPECT_TRUE(same_bits(attend_as_dense(row, rows, layout), attended.out)) << "as a dense row";
+  }
 
   const DeviceArray<float> alone(std::size_t(group) * n);
   AttendRow only_logits = row;
