@@ -11,16 +11,22 @@ namespace kvscope::cuda {
 
 namespace {
 
-constexpr int kMostWarps = 4;
-constexpr int kBlocks =
-    2;  // per multiprocessor, which leaves a thread all the registers it can have
-
-// Dimensions whose keys are in shared memory at once, and columns of a block's output. More columns
-// are blocks of their own, which compute the logits again.
-constexpr int kStagedDims = 128;
+// Per multiprocessor, which leaves a thread all the registers it can have.
+constexpr int kBlocks = 2;
 constexpr int kSteps = kPageSlots / kTensorDepth;  // of a page's values
-// Places for two products' operands, a lane's side by side in 16 bytes.
-constexpr int kStagedOperands = kPageSlots * kStagedDims / 2 / kWarpSize / 4;
+
+// Shared memory has places for two products' operands, 16 bytes a lane. So many a warp fills at
+// once …
+constexpr int kOwnOperands = 4;
+// … which in a block of n_warps are the keys of so many dimensions.
+constexpr int staged_operands(int n_warps) { return kOwnOperands * n_warps; }
+constexpr int staged_dims(int n_warps) {
+  return staged_operands(n_warps) / kWarpTiles * 2 * kTensorDepth;
+}
+
+// Values meet kPassTiles · 8 columns of these pages at a time, as registers hold no more sums.
+constexpr int kPassTiles = 8;
+constexpr int pass_pages(int n_warps) { return staged_operands(n_warps) / kPassTiles; }
 
 __host__ __device__ constexpr int depth_steps(int head_dim) {
   return (head_dim + kTensorDepth - 1) / kTensorDepth;
@@ -32,71 +38,86 @@ constexpr std::size_t warp_bytes(int head_dim) {
   return depth_steps(head_dim) * kWarpSize * sizeof(uint4) + kLogitBytes;
 }
 constexpr std::size_t block_bytes(int head_dim, int n_warps) {
-  return kStagedOperands * kWarpSize * sizeof(uint4) + n_warps * warp_bytes(head_dim);
+  return staged_operands(n_warps) * kWarpSize * sizeof(uint4) + n_warps * warp_bytes(head_dim);
 }
-// As many as every device has room for.
-constexpr int warps_of(int head_dim) {
-  constexpr std::size_t kRoom = std::size_t{99} << 10;
-  int n_warps = kMostWarps;
-  while (block_bytes(head_dim, n_warps) > kRoom) --n_warps;
-  return n_warps;
-}
-// Values meet kPassTiles · 8 columns of several pages at a time, as registers hold no more sums.
-constexpr int kPassTiles = 8;
-constexpr int kPassPages = kStagedOperands / kPassTiles;
-static_assert(warps_of(128) == kMostWarps && warps_of(512) >= 1);
 
 // A lane's place in a warp's products.
 struct Lane {
   int index;
   int warp;
-  int n_warps;
   __device__ Lane()
       : index(int(threadIdx.x) % kWarpSize),
         // Taken from lane 0 so that the compiler knows it to be alike in all lanes.
-        warp(__shfl_sync(kAllLanes, int(threadIdx.x) / kWarpSize, 0)),
-        n_warps(int(blockDim.x) / kWarpSize) {}
+        warp(__shfl_sync(kAllLanes, int(threadIdx.x) / kWarpSize, 0)) {}
   __device__ int row() const { return index / 4; }  // and row() + 8; also a column of b
   __device__ int quad() const { return index % 4; }
 };
 
-// Keys of dimensions first … first + kStagedDims - 1, by all warps of the block: operand (tile, two
-// steps of depth) of a lane to staged[(two steps · kWarpTiles + tile) · 32 + lane].
-__device__ inline void stage_keys(const std::byte* page, int first, int head_dim, const Lane& lane,
-                                  uint4* staged) {
+// What a lane brings to shared memory next, on its way while products use what is there: every
+// kWarps-th of the staged operands, from the warp's number on.
+template <int kWarps>
+struct Ahead {
+  uint4 words[kOwnOperands];
+
+  // load_words(at): of the at-th operand, the first n.
+  template <class LoadWords>
+  __device__ void load(int n, const Lane& lane, const LoadWords& load_words) {
+#pragma unroll
+    for (int k = 0; k < kOwnOperands; ++k) {
+      const int at = lane.warp + k * kWarps;
+      words[k] = at < n ? load_words(at) : uint4{0, 0, 0, 0};
+    }
+  }
+  // By all warps of the block, after what lies there has been read.
+  __device__ void store(const Lane& lane, uint4* staged) const {
+#pragma unroll
+    for (int k = 0; k < kOwnOperands; ++k)
+      staged[(lane.warp + k * kWarps) * kWarpSize + lane.index] = words[k];
+  }
+  // Leaves only what is finite; returns whether that was all.
+  __device__ bool keep_finite() {
+    bool all_finite = true;
+#pragma unroll
+    for (int k = 0; k < kOwnOperands; ++k) {
+      words[k].x = finite_or_zero(words[k].x, all_finite);
+      words[k].y = finite_or_zero(words[k].y, all_finite);
+      words[k].z = finite_or_zero(words[k].z, all_finite);
+      words[k].w = finite_or_zero(words[k].w, all_finite);
+    }
+    return all_finite;
+  }
+};
+
+// Keys of staged_dims() dimensions from `first` on; operand two steps · kWarpTiles + tile is of
+// two steps of depth.
+template <int kWarps>
+__device__ inline void load_keys(const std::byte* page, int first, int head_dim, const Lane& lane,
+                                 Ahead<kWarps>& ahead) {
   const auto* words = reinterpret_cast<const std::uint32_t*>(page);
-  const int n_pairs = head_dim / 2;
-#pragma unroll 4
-  for (int at = lane.warp; at < kStagedOperands; at += lane.n_warps) {
+  ahead.load(staged_operands(kWarps), lane, [&](int at) {
     const int pair = first / 2 + at / kWarpTiles * kTensorDepth + lane.quad();
     const int slot = at % kWarpTiles * kTensorColumns + lane.row();
     const auto word = [&](int i) {
-      return pair + i < n_pairs ? words[(pair + i) * kPageSlots + slot] : 0U;
+      return pair + i < head_dim / 2 ? words[(pair + i) * kPageSlots + slot] : 0U;
     };
-    staged[at * kWarpSize + lane.index] = uint4{word(0), word(4), word(8), word(12)};
-  }
+    return uint4{word(0), word(4), word(8), word(12)};
+  });
 }
 
-// Values of kPassTiles · 8 dimensions from first_dim on, of n ≤ kPassPages pages: operand of a
-// lane, both steps, to staged[(page · kPassTiles + tile) · 32 + lane]. Returns whether all that
-// this lane brought were finite.
-__device__ inline bool stage_values(std::byte* const* pages, int n, const PageLayout& layout,
-                                    int first_dim, const Lane& lane, uint4* staged) {
-  bool all_finite = true;
-#pragma unroll 4
-  for (int at = lane.warp; at < n * kPassTiles; at += lane.n_warps) {
+// Values of kPassTiles · 8 dimensions from first_dim on, of n pages, or of pass_pages() if there
+// are more; operand page · kPassTiles + tile is of both steps of depth.
+template <int kWarps>
+__device__ inline void load_values(std::byte* const* pages, int n, const PageLayout& layout,
+                                   int first_dim, const Lane& lane, Ahead<kWarps>& ahead) {
+  ahead.load(min(n, pass_pages(kWarps)) * kPassTiles, lane, [&](int at) {
     const auto* words =
         reinterpret_cast<const std::uint32_t*>(pages[at / kPassTiles] + layout.value_offset);
     const int i = first_dim + at % kPassTiles * kTensorColumns + lane.row();
     const auto word = [&](int pair) {
       return i < layout.head_dim ? words[(pair + lane.quad()) * layout.head_dim + i] : 0U;
     };
-    const uint4 raw{word(0), word(4), word(8), word(12)};
-    staged[at * kWarpSize + lane.index] =
-        uint4{finite_or_zero(raw.x, all_finite), finite_or_zero(raw.y, all_finite),
-              finite_or_zero(raw.z, all_finite), finite_or_zero(raw.w, all_finite)};
-  }
-  return all_finite;
+    return uint4{word(0), word(4), word(8), word(12)};
+  });
 }
 
 // Adds the staged dimensions' part of the logits of a page.
@@ -213,8 +234,8 @@ __device__ inline void add_values(const uint4 (&a)[kSteps], const uint4* staged,
 }
 
 // Grid: tiles of queries × KV heads × parts of the output's columns.
-template <int kTiles>
-__global__ void __launch_bounds__(kMostWarps* kWarpSize, kBlocks)
+template <int kTiles, int kWarps>
+__global__ void __launch_bounds__(kWarps* kWarpSize, kBlocks)
     attend_dense_tensor_kernel(DenseRows job, PageLayout layout) {
   KSMEM(shared);
   const Lane lane;
@@ -223,19 +244,19 @@ __global__ void __launch_bounds__(kMostWarps* kWarpSize, kBlocks)
   const int n_steps = depth_steps(head_dim);
   const int first_dim = int(blockIdx.z) * kTiles * kTensorColumns;
   auto* staged = reinterpret_cast<uint4*>(shared);  // of the block
-  unsigned char* own = shared + block_bytes(head_dim, 0) + lane.warp * warp_bytes(head_dim);
+  unsigned char* own = shared + staged_operands(kWarps) * kWarpSize * sizeof(uint4) +
+                       lane.warp * warp_bytes(head_dim);
   auto* q = reinterpret_cast<uint4*>(own);  // [n_steps][32], each lane's own
   auto* logits = reinterpret_cast<uint4*>(own + warp_bytes(head_dim) - kLogitBytes) + lane.index;
 
   // The longest rows first: begun last, they would be what everything waits for.
   const int block_tile = int(gridDim.x - 1 - blockIdx.x);
   const int n_queries = job.n_rows * job.counts.group();
-  const int first_query = (block_tile * lane.n_warps + lane.warp) * kTensorRows;
+  const int first_query = (block_tile * kWarps + lane.warp) * kTensorRows;
   const auto visible_to = [&](int query) {  // slots
     return job.slots_before + query / job.counts.group() + 1;
   };
-  const int most_of_block =
-      visible_to(min((block_tile + 1) * lane.n_warps * kTensorRows, n_queries) - 1);
+  const int most_of_block = visible_to(min((block_tile + 1) * kWarps * kTensorRows, n_queries) - 1);
   const int most =
       first_query < n_queries ? visible_to(min(first_query + kTensorRows, n_queries) - 1) : 0;
   int visible[2];  // of the lane's rows; 0: no such query
@@ -267,6 +288,9 @@ __global__ void __launch_bounds__(kMostWarps* kWarpSize, kBlocks)
     const int own_pages = pages_of(most - first);
     const int seen[2] = {visible[0] - first, visible[1] - first};
 
+    constexpr int kStagedDims = staged_dims(kWarps);
+    Ahead<kWarps> ahead;
+    load_keys(pages[0], 0, head_dim, lane, ahead);
     SoftmaxState chunk[2] = {{-INFINITY, 0.0F}, {-INFINITY, 0.0F}};
 #pragma unroll 1
     for (int page = 0; page < n_pages; ++page) {
@@ -274,8 +298,13 @@ __global__ void __launch_bounds__(kMostWarps* kWarpSize, kBlocks)
 #pragma unroll 1
       for (int dim = 0; dim < head_dim; dim += kStagedDims) {
         __syncthreads();  // what lies there has been read
-        stage_keys(pages[page], dim, head_dim, lane, staged);
+        ahead.store(lane, staged);
         __syncthreads();
+        if (dim + kStagedDims < head_dim) {
+          load_keys(pages[page], dim + kStagedDims, head_dim, lane, ahead);
+        } else if (page + 1 < n_pages) {
+          load_keys(pages[page + 1], 0, head_dim, lane, ahead);
+        }
         if (page < own_pages) {
           add_logits(q + dim / kTensorDepth * kWarpSize, staged,
                      depth_steps(min(kStagedDims, head_dim - dim)), lane.index, z);
@@ -312,15 +341,18 @@ __global__ void __launch_bounds__(kMostWarps* kWarpSize, kBlocks)
       if (seen[half] > 0) factors[half] = merge(state[half], chunk[half]);
     }
 
+    constexpr int kPassPages = pass_pages(kWarps);
 #pragma unroll  // o is in registers
     for (int pass = 0; pass < kTiles; pass += kPassTiles) {
       const int dim = first_dim + pass * kTensorColumns;
       float chunk_o[kPassTiles][4] = {};
 #pragma unroll 1
       for (int at = 0; at < n_pages; at += kPassPages) {
+        // Not on their way any earlier, as there are no registers for it.
+        load_values(pages + at, n_pages - at, layout, dim, lane, ahead);
+        const bool finite = ahead.keep_finite();
         __syncthreads();  // what lies there has been read
-        const bool finite =
-            stage_values(pages + at, min(kPassPages, n_pages - at), layout, dim, lane, staged);
+        ahead.store(lane, staged);
         const bool all_finite = __syncthreads_and(finite) != 0;
 #pragma unroll 1
         for (int page = at; page < min(at + kPassPages, own_pages); ++page) {
@@ -366,17 +398,20 @@ __global__ void __launch_bounds__(kMostWarps* kWarpSize, kBlocks)
 
 void attend_dense_tensor(const DenseRows& job, PageLayout layout, cudaStream_t stream) {
   const int n_queries = job.n_rows * job.counts.group();  // of each KV head
-  const int n_warps = warps_of(layout.head_dim);
-  const int block_queries = n_warps * kTensorRows;
-  const auto run = [&]<int kTiles>() {
+  const auto run = [&]<int kTiles, int kWarps>() {
     constexpr int kColumns = kTiles * kTensorColumns;
-    launch(attend_dense_tensor_kernel<kTiles>,
-           dim3((n_queries + block_queries - 1) / block_queries, job.counts.n_kv_heads,
+    constexpr int kQueries = kWarps * kTensorRows;
+    launch(attend_dense_tensor_kernel<kTiles, kWarps>,
+           dim3((n_queries + kQueries - 1) / kQueries, job.counts.n_kv_heads,
                 (layout.head_dim + kColumns - 1) / kColumns),
-           dim3(n_warps * kWarpSize), block_bytes(layout.head_dim, n_warps), stream, job, layout);
+           dim3(kWarps * kWarpSize), block_bytes(layout.head_dim, kWarps), stream, job, layout);
   };
-  if (layout.head_dim <= kPassTiles * kTensorColumns) return run.template operator()<kPassTiles>();
-  run.template operator()<2 * kPassTiles>();
+  // As many warps as every device has shared memory for.
+  constexpr int kPass = kPassTiles * kTensorColumns;
+  if (layout.head_dim <= kPass) return run.template operator()<kPassTiles, 4>();
+  if (layout.head_dim <= 2 * kPass) return run.template operator()<2 * kPassTiles, 4>();
+  if (layout.head_dim <= 4 * kPass) return run.template operator()<2 * kPassTiles, 3>();
+  run.template operator()<2 * kPassTiles, 2>();
 }
 
 }  // namespace kvscope::cuda
