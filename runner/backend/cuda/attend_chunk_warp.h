@@ -24,28 +24,28 @@ __device__ inline void logits_of_pages(const std::byte* const (&pages)[kPages], 
     for (int page = 0; page < kPages; ++page)
       page_logits<kFormat, kQueries, false>(pages[page], head_dim, q, q_stride, lane, 0, {},
                                             z[page]);
-    return;
-  }
-  float scale[kPages];
+  } else {
+    float scale[kPages];
 #pragma unroll
-  for (int page = 0; page < kPages; ++page) {
-    scale[page] = kIsCoded<kFormat> ? scales_of(pages[page], head_dim)[lane] : 1.0F;
+    for (int page = 0; page < kPages; ++page) {
+      scale[page] = kIsCoded<kFormat> ? scales_of(pages[page], head_dim)[lane] : 1.0F;
 #pragma unroll
-    for (int n = 0; n < kQueries; ++n) z[page][n] = 0.0F;
-  }
+      for (int n = 0; n < kQueries; ++n) z[page][n] = 0.0F;
+    }
 #pragma unroll 2
-  for (int i = 0; i < head_dim; i += 2) {
-    KeyPair k[kPages];
+    for (int i = 0; i < head_dim; i += 2) {
+      KeyPair k[kPages];
 #pragma unroll
-    for (int page = 0; page < kPages; ++page)
-      k[page] = load_key_pair<kFormat>(pages[page], i, lane, scale[page]);
+      for (int page = 0; page < kPages; ++page)
+        k[page] = load_key_pair<kFormat>(pages[page], i, lane, scale[page]);
 #pragma unroll
-    for (int n = 0; n < kQueries; ++n) {
-      const auto q_pair = *reinterpret_cast<const float2*>(q + n * q_stride + i);
+      for (int n = 0; n < kQueries; ++n) {
+        const auto q_pair = *reinterpret_cast<const float2*>(q + n * q_stride + i);
 #pragma unroll
-      for (int page = 0; page < kPages; ++page) {
-        z[page][n] = fmaf(q_pair.x, k[page].x, z[page][n]);
-        z[page][n] = fmaf(q_pair.y, k[page].y, z[page][n]);
+        for (int page = 0; page < kPages; ++page) {
+          z[page][n] = fmaf(q_pair.x, k[page].x, z[page][n]);
+          z[page][n] = fmaf(q_pair.y, k[page].y, z[page][n]);
+        }
       }
     }
   }

@@ -74,18 +74,6 @@ struct Ahead {
     for (int k = 0; k < kOwnOperands; ++k)
       staged[(lane.warp + k * kWarps) * kWarpSize + lane.index] = words[k];
   }
-  // Leaves only what is finite; returns whether that was all.
-  __device__ bool keep_finite() {
-    bool all_finite = true;
-#pragma unroll
-    for (int k = 0; k < kOwnOperands; ++k) {
-      words[k].x = finite_or_zero(words[k].x, all_finite);
-      words[k].y = finite_or_zero(words[k].y, all_finite);
-      words[k].z = finite_or_zero(words[k].z, all_finite);
-      words[k].w = finite_or_zero(words[k].w, all_finite);
-    }
-    return all_finite;
-  }
 };
 
 // Keys of staged_dims() dimensions from `first` on; operand two steps · kWarpTiles + tile is of
@@ -104,20 +92,29 @@ __device__ inline void load_keys(const std::byte* page, int first, int head_dim,
   });
 }
 
-// Values of kPassTiles · 8 dimensions from first_dim on, of n pages, or of pass_pages() if there
-// are more; operand page · kPassTiles + tile is of both steps of depth.
+// Brings values of kPassTiles · 8 dimensions from first_dim on, of n pages, or of pass_pages() if
+// there are more, to shared memory; operand page · kPassTiles + tile is of both steps of depth.
+// Returns whether all that this lane brought were finite. They are not on their way any earlier, as
+// registers are full of sums.
 template <int kWarps>
-__device__ inline void load_values(std::byte* const* pages, int n, const PageLayout& layout,
-                                   int first_dim, const Lane& lane, Ahead<kWarps>& ahead) {
-  ahead.load(min(n, pass_pages(kWarps)) * kPassTiles, lane, [&](int at) {
+__device__ inline bool stage_values(std::byte* const* pages, int n, const PageLayout& layout,
+                                    int first_dim, const Lane& lane, uint4* staged) {
+  bool all_finite = true;
+  const int end = min(n, pass_pages(kWarps)) * kPassTiles;
+#pragma unroll 2
+  for (int at = lane.warp; at < end; at += kWarps) {
     const auto* words =
         reinterpret_cast<const std::uint32_t*>(pages[at / kPassTiles] + layout.value_offset);
     const int i = first_dim + at % kPassTiles * kTensorColumns + lane.row();
     const auto word = [&](int pair) {
       return i < layout.head_dim ? words[(pair + lane.quad()) * layout.head_dim + i] : 0U;
     };
-    return uint4{word(0), word(4), word(8), word(12)};
-  });
+    const uint4 raw{word(0), word(4), word(8), word(12)};
+    staged[at * kWarpSize + lane.index] =
+        uint4{finite_or_zero(raw.x, all_finite), finite_or_zero(raw.y, all_finite),
+              finite_or_zero(raw.z, all_finite), finite_or_zero(raw.w, all_finite)};
+  }
+  return all_finite;
 }
 
 // Adds the staged dimensions' part of the logits of a page.
@@ -348,11 +345,9 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kBlocks)
       float chunk_o[kPassTiles][4] = {};
 #pragma unroll 1
       for (int at = 0; at < n_pages; at += kPassPages) {
-        // Not on their way any earlier, as there are no registers for it.
-        load_values(pages + at, n_pages - at, layout, dim, lane, ahead);
-        const bool finite = ahead.keep_finite();
         __syncthreads();  // what lies there has been read
-        ahead.store(lane, staged);
+        const bool finite =
+            stage_values<kWarps>(pages + at, n_pages - at, layout, dim, lane, staged);
         const bool all_finite = __syncthreads_and(finite) != 0;
 #pragma unroll 1
         for (int page = at; page < min(at + kPassPages, own_pages); ++page) {

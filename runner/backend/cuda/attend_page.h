@@ -68,21 +68,21 @@ __device__ inline void page_logits(const std::byte* page, int head_dim, const fl
     for (int tile = 0; tile < kWarpTiles; ++tile)
       keys[tile] = reinterpret_cast<const std::uint32_t*>(page) + tile * kTensorColumns + lane / 4;
     tensor_logits<kQueries>(keys, head_dim, q, q_stride, lane, z);
-    return;
-  }
-  const float scale = kIsCoded<kFormat> ? scales_of(page, head_dim)[lane] : 1.0F;
-  const std::size_t turn = kRotate ? std::size_t(angle) * (head_dim / 2) : 0;
+  } else {
+    const float scale = kIsCoded<kFormat> ? scales_of(page, head_dim)[lane] : 1.0F;
+    const std::size_t turn = kRotate ? std::size_t(angle) * (head_dim / 2) : 0;
 #pragma unroll
-  for (int n = 0; n < kQueries; ++n) z[n] = 0.0F;
+    for (int n = 0; n < kQueries; ++n) z[n] = 0.0F;
 #pragma unroll 4
-  for (int i = 0; i < head_dim; i += 2) {
-    KeyPair k = load_key_pair<kFormat>(page, i, lane, scale);
-    if constexpr (kRotate) k = turned(k, rope.cos[turn + i / 2], rope.sin[turn + i / 2]);
+    for (int i = 0; i < head_dim; i += 2) {
+      KeyPair k = load_key_pair<kFormat>(page, i, lane, scale);
+      if constexpr (kRotate) k = turned(k, rope.cos[turn + i / 2], rope.sin[turn + i / 2]);
 #pragma unroll
-    for (int n = 0; n < kQueries; ++n) {
-      const auto q_pair = *reinterpret_cast<const float2*>(q + n * q_stride + i);
-      z[n] = fmaf(q_pair.x, k.x, z[n]);
-      z[n] = fmaf(q_pair.y, k.y, z[n]);
+      for (int n = 0; n < kQueries; ++n) {
+        const auto q_pair = *reinterpret_cast<const float2*>(q + n * q_stride + i);
+        z[n] = fmaf(q_pair.x, k.x, z[n]);
+        z[n] = fmaf(q_pair.y, k.y, z[n]);
+      }
     }
   }
 }
@@ -101,51 +101,51 @@ __device__ inline void page_values(const std::byte* values, int head_dim, const 
         [&](int j, int i) { return pairs[j / 2 * head_dim + i]; },
         [&](int j, int i) { return load_value<kFormat>(values, head_dim, j, i); }, head_dim, p,
         p_stride, live, lane, first_dim, o);
-    return;
-  }
-  int most = 0;
-  int least = kPageSlots;
-#pragma unroll
-  for (int n = 0; n < kQueries; ++n) {
-    most = max(most, live[n]);
-    least = min(least, live[n]);
-#pragma unroll
-    for (int k = 0; k < kDims; ++k) o[n][k] = 0.0F;
-  }
-  int j = 0;
-  // Slots that all queries see, several loads under way at once.
-  constexpr int kAtOnce = 4;
-  for (; j + kAtOnce <= least; j += kAtOnce) {
-    float v[kDims][kAtOnce];
-#pragma unroll
-    for (int k = 0; k < kDims; ++k) {
-      const int i = first_dim + k * kWarpSize + lane;
-#pragma unroll
-      for (int s = 0; s < kAtOnce; ++s)
-        v[k][s] = i < head_dim ? load_value<kFormat>(values, head_dim, j + s, i) : 0.0F;
-    }
+  } else {
+    int most = 0;
+    int least = kPageSlots;
 #pragma unroll
     for (int n = 0; n < kQueries; ++n) {
-      const auto weights = *reinterpret_cast<const float4*>(p + n * p_stride + j);
+      most = max(most, live[n]);
+      least = min(least, live[n]);
+#pragma unroll
+      for (int k = 0; k < kDims; ++k) o[n][k] = 0.0F;
+    }
+    int j = 0;
+    // Slots that all queries see, several loads under way at once.
+    constexpr int kAtOnce = 4;
+    for (; j + kAtOnce <= least; j += kAtOnce) {
+      float v[kDims][kAtOnce];
 #pragma unroll
       for (int k = 0; k < kDims; ++k) {
-        o[n][k] = fmaf(weights.x, v[k][0], o[n][k]);
-        o[n][k] = fmaf(weights.y, v[k][1], o[n][k]);
-        o[n][k] = fmaf(weights.z, v[k][2], o[n][k]);
-        o[n][k] = fmaf(weights.w, v[k][3], o[n][k]);
-      }
-    }
-  }
-  for (; j < most; ++j) {
+        const int i = first_dim + k * kWarpSize + lane;
 #pragma unroll
-    for (int k = 0; k < kDims; ++k) {
-      const int i = first_dim + k * kWarpSize + lane;
-      if (i >= head_dim) continue;
-      const float v = load_value<kFormat>(values, head_dim, j, i);
+        for (int s = 0; s < kAtOnce; ++s)
+          v[k][s] = i < head_dim ? load_value<kFormat>(values, head_dim, j + s, i) : 0.0F;
+      }
 #pragma unroll
       for (int n = 0; n < kQueries; ++n) {
-        // What lies beyond may be infinite or NaN, which weight 0 would not undo.
-        if (j < live[n]) o[n][k] = fmaf(p[n * p_stride + j], v, o[n][k]);
+        const auto weights = *reinterpret_cast<const float4*>(p + n * p_stride + j);
+#pragma unroll
+        for (int k = 0; k < kDims; ++k) {
+          o[n][k] = fmaf(weights.x, v[k][0], o[n][k]);
+          o[n][k] = fmaf(weights.y, v[k][1], o[n][k]);
+          o[n][k] = fmaf(weights.z, v[k][2], o[n][k]);
+          o[n][k] = fmaf(weights.w, v[k][3], o[n][k]);
+        }
+      }
+    }
+    for (; j < most; ++j) {
+#pragma unroll
+      for (int k = 0; k < kDims; ++k) {
+        const int i = first_dim + k * kWarpSize + lane;
+        if (i >= head_dim) continue;
+        const float v = load_value<kFormat>(values, head_dim, j, i);
+#pragma unroll
+        for (int n = 0; n < kQueries; ++n) {
+          // What lies beyond may be infinite or NaN, which weight 0 would not undo.
+          if (j < live[n]) o[n][k] = fmaf(p[n * p_stride + j], v, o[n][k]);
+        }
       }
     }
   }

@@ -136,19 +136,19 @@ __device__ inline void chosen_values(const WeightedSlot* slots, const float* wei
                             sums);
 #pragma unroll
     for (int k = 0; k < kDims; ++k) o[k] = sums[0][k];
-    return;
-  }
+  } else {
 #pragma unroll
-  for (int k = 0; k < kDims; ++k) o[k] = 0.0F;
+    for (int k = 0; k < kDims; ++k) o[k] = 0.0F;
 #pragma unroll 4
-  for (int j = 0; j < n; ++j) {
-    const WeightedSlot chosen = slots[j];
+    for (int j = 0; j < n; ++j) {
+      const WeightedSlot chosen = slots[j];
 #pragma unroll
-    for (int k = 0; k < kDims; ++k) {
-      const int i = first_dim + k * kWarpSize + lane;
-      if (i >= head_dim) continue;
-      o[k] =
-          fmaf(chosen.weight, load_value<kFormat>(chosen.values, head_dim, chosen.slot, i), o[k]);
+      for (int k = 0; k < kDims; ++k) {
+        const int i = first_dim + k * kWarpSize + lane;
+        if (i >= head_dim) continue;
+        o[k] =
+            fmaf(chosen.weight, load_value<kFormat>(chosen.values, head_dim, chosen.slot, i), o[k]);
+      }
     }
   }
 }
@@ -241,8 +241,13 @@ void attend_selected(const SelectedRows& job, PageLayout layout, cudaStream_t st
            std::size_t(kChunkPages + 1) * layout.head_dim * sizeof(float), stream, job, layout);
   };
   with_format(layout.format, [&]<SlotFormat kFormat>() {
-    if (layout.head_dim <= 2 * kWarpSize) return run.template operator()<kFormat, 2>();
-    run.template operator()<kFormat, 4>();
+    // Tensor cores' sums leave registers for no more.
+    if constexpr (kFormat == SlotFormat::kBF16) {
+      run.template operator()<kFormat, 2>();
+    } else {
+      if (layout.head_dim <= 2 * kWarpSize) return run.template operator()<kFormat, 2>();
+      run.template operator()<kFormat, 4>();
+    }
   });
 }
 
