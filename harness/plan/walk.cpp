@@ -65,6 +65,7 @@ class FittingRuns {
         return task_.run(walk_.run, batch);
       } catch (const std::bad_alloc& error) {
         shortage = out_of_memory_text(error);
+        walk_.run.engine.release_memory();
       }
     }
     if (batch.size() > 1) return each_alone(batch);

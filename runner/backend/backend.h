@@ -132,7 +132,7 @@ struct ScanJob {
 // size), so a row's bits are kept by always computing it as the same kind.
 enum class RowKind : std::uint8_t {
   kPass,  // of a pass layer by layer: a prompt, a scored text
-  kStep,  // of a decoding step
+  kStep,  // of a decoding step; logits of any row
 };
 
 struct LogitPlace {
@@ -204,6 +204,7 @@ class Backend {
   virtual int n_threads() const = 0;
   virtual Memory* memory() const { return nullptr; }
   virtual void sync() {}
+  virtual void release_scratch() {}  // what it keeps from call to call only to be fast
   virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
 
   // The matrix is read once, in blocks of rows: it never exists as a whole in float32.

@@ -40,7 +40,13 @@ AlignedBuffer::AlignedBuffer(std::size_t bytes, Contents contents, Memory* memor
   if (bytes == 0) return;
   if (memory_ != nullptr) {
     data_ = static_cast<std::byte*>(memory_->allocate(bytes, kPage));
-    if (contents == Contents::kZero) memory_->zero(data_, bytes);
+    if (contents == Contents::kUndefined) return;
+    try {
+      memory_->zero(data_, bytes);
+    } catch (...) {
+      memory_->deallocate(data_, bytes, kPage);
+      throw;
+    }
     return;
   }
   if (is_huge(bytes)) {

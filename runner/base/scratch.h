@@ -22,6 +22,8 @@ class Scratch {
     return {buffer_.as<float>(), n};
   }
 
+  void release() { buffer_ = AlignedBuffer(); }
+
  private:
   Memory* memory_ = nullptr;
   AlignedBuffer buffer_;

@@ -106,7 +106,7 @@ class Decoder {
     const std::vector<std::int32_t> rows(predicting_.begin(), predicting_.end());
     const std::span<float> hidden = hidden_.floats(n * d_model);
     context_.backend.copy_rows(x, int(d_model), rows, hidden);
-    forward_.logits(hidden, n, RowKind::kStep, logits_);
+    forward_.logits(hidden, n, logits_);
     context_.backend.log_sum_exp(logits_, n, lse_);
     context_.backend.greedy(logits_, n, greedy_);
   }

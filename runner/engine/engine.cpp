@@ -70,6 +70,17 @@ PrefixCacheCounters Engine::prefix_counters() const {
   return impl_->prefixes ? impl_->prefixes->counters() : PrefixCacheCounters{};
 }
 void Engine::use_host_rules(bool use) { impl_->context.host_rules = use; }
+void Engine::release_memory() {
+  EngineContext& context = impl_->context;
+  context.pages.shrink();
+  context.ghost_pages.shrink();
+  for (auto& [format, pool] : context.quantised_pages) pool.shrink();
+  for (Scratch* buffer : {&context.pass.x, &context.pass.qkv, &context.pass.attention,
+                          &context.pass.lse, &context.logits.full, &context.logits.own})
+    buffer->release();
+  impl_->forward.release();
+  context.backend.release_scratch();
+}
 const Model& Engine::model() const { return impl_->context.model; }
 Backend& Engine::backend() const { return impl_->context.backend; }
 std::int64_t Engine::pool_peak_bytes() const {

@@ -139,6 +139,10 @@ class Engine {
   // is what it is for).
   void use_host_rules(bool use);
 
+  // Gives back what is kept between calls only to be fast: free pages, buffers of rows. After a
+  // call that ran out of memory, so that the next one does not fail for what this one took.
+  void release_memory();
+
   const Model& model() const;
   Backend& backend() const;
   std::int64_t pool_peak_bytes() const;  // all sequences of all arms, shared pages once

@@ -55,14 +55,15 @@ void Forward::finish(int layer, std::span<const float> attention, int rows, RowK
   });
 }
 
-void Forward::logits(std::span<const float> x, int rows, RowKind kind, std::span<float> out) {
+void Forward::logits(std::span<const float> x, int rows, std::span<float> out) {
   const auto d = std::size_t(model_.config.d_model);
   const auto n_vocab = std::size_t(model_.config.n_vocab);
   for_row_blocks(rows, kBlockRows, [&](int first, int n) {
     const std::span<float> normed = normed_.floats(n * d);
     backend_.rms_norm(x.subspan(first * d, n * d), model_.final_norm, model_.config.rms_eps, n,
                       normed);
-    backend_.matmul(*model_.head, normed, n, kind, out.subspan(first * n_vocab, n * n_vocab));
+    backend_.matmul(*model_.head, normed, n, RowKind::kStep,
+                    out.subspan(first * n_vocab, n * n_vocab));
   });
 }
 

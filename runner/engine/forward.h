@@ -26,8 +26,11 @@ class Forward {
                std::span<float> qkv);  // qkv: [rows][row_floats], raw
   void finish(int layer, std::span<const float> attention, int rows, RowKind kind,
               std::span<float> x);  // attention: [rows][n_heads * head_dim]
-  void logits(std::span<const float> x, int rows, RowKind kind,
-              std::span<float> out);  // out: [rows][n_vocab]
+  void logits(std::span<const float> x, int rows, std::span<float> out);  // out: [rows][n_vocab]
+
+  void release() {  // the scratch buffers
+    for (Scratch* buffer : {&normed_, &delta_, &gate_up_, &hidden_}) buffer->release();
+  }
 
  private:
   // Rows that share scratch buffers; a row's bits do not depend on it.

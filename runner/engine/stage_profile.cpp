@@ -75,7 +75,7 @@ class Profiler {
     metered_.reset();
     const auto start = std::chrono::steady_clock::now();
     for (int step = 0; step < n_steps; ++step) {
-      forward_.logits(batch.run(rows), n_rows, RowKind::kStep, logits);
+      forward_.logits(batch.run(rows), n_rows, logits);
       metered_.log_sum_exp(logits, n_rows, lse);
       metered_.greedy(logits, n_rows, ids);
       for (int r = 0; r < n_rows; ++r) {

@@ -76,7 +76,7 @@ bool TokenScorer::score(int begin, int end, std::span<const float> reference,
 void TokenScorer::compute(Scratch& memory, std::span<const float> x, int n, Logits& logits) {
   logits.values = memory.floats(std::size_t(n) * n_vocab_);
   logits.lse.resize(n);
-  forward_.logits(x.first(std::size_t(n) * d_model_), n, RowKind::kPass, logits.values);
+  forward_.logits(x.first(std::size_t(n) * d_model_), n, logits.values);
   context_.backend.log_sum_exp(logits.values, n, logits.lse);
 }
 

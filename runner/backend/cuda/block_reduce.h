@@ -7,8 +7,6 @@
 
 namespace kvscope::cuda {
 
-inline constexpr int kMostWarps = 32;  // of any block
-
 // The result in all threads; all threads of the block must call. combine is commutative. scratch:
 // shared, [warps of the block], free for use again afterwards.
 template <class T, class Combine>

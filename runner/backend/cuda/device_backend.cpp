@@ -48,6 +48,11 @@ std::optional<DeviceMemory> DeviceBackend::device_memory() const {
   return DeviceMemory{memory_.allocated_bytes(), memory_.peak_bytes(), free_before_ - free_bytes()};
 }
 
+void DeviceBackend::release_scratch() {
+  for (DeviceBuffer* buffer : {&queries_, &results_, &scratch_, &partials_}) buffer->release();
+  products_.release();
+}
+
 void DeviceBackend::require_own(const void* p, std::size_t bytes, const char* what) const {
   if (!memory_.owns(p, bytes))
     throw std::logic_error(std::string(what) + " does not lie in the backend's memory");
@@ -92,6 +97,7 @@ void DeviceBackend::matmul(const PackedMatrix& w, std::span<const float> x, int 
                            std::span<float> y) {
   const auto& matrix = static_cast<const CudaMatrix&>(w);
   assert(x.size() >= std::size_t(rows) * w.n_in() && y.size() >= std::size_t(rows) * w.n_out());
+  launched();  // before anything can throw between two launches
   products_.multiply(matrix, own(x.data(), x.size(), "rows"), rows, kind,
                      own(y.data(), y.size(), "products"));
   launched();

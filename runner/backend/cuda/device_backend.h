@@ -36,6 +36,7 @@ class DeviceBackend final : public Backend {
   int n_threads() const override { return 1; }
   Memory* memory() const override { return &memory_; }
   void sync() override { memory_.wait(); }
+  void release_scratch() override;
   std::optional<DeviceMemory> device_memory() const override;
 
   std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,

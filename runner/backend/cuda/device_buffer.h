@@ -29,6 +29,13 @@ class DeviceBuffer {
     }
     return static_cast<T*>(data_);
   }
+  void release() {
+    if (data_ == nullptr) return;
+    account_->settle();  // nothing reads it any more
+    cudaFree(data_);
+    account_->charge(-std::int64_t(std::exchange(bytes_, 0)));
+    data_ = nullptr;
+  }
   void* data() const { return data_; }
   std::size_t size() const { return bytes_; }
 
@@ -44,13 +51,6 @@ class DeviceBuffer {
     }
     bytes_ = bytes;
   }
-  void release() {
-    if (data_ == nullptr) return;
-    cudaFree(data_);  // waits for the device
-    account_->charge(-std::int64_t(std::exchange(bytes_, 0)));
-    data_ = nullptr;
-  }
-
   UnifiedMemory* account_;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;

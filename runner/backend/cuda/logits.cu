@@ -49,7 +49,8 @@ __device__ inline RankedLogit best_of_row(const float* row, int n_vocab, RankedL
   return block_max(best, scratch);
 }
 
-__global__ void greedy_kernel(const float* logits, int n_vocab, std::int32_t* ids) {
+__global__ void __launch_bounds__(kMostThreads)
+    greedy_kernel(const float* logits, int n_vocab, std::int32_t* ids) {
   KSHARED(RankedLogit, scratch, kMostWarps);
   const float* row = logits + std::size_t(blockIdx.x) * n_vocab;
   const RankedLogit best = best_of_row(row, n_vocab, scratch);

@@ -29,7 +29,6 @@ __device__ inline std::uint32_t ordered(float x) {
 inline constexpr int kHighDigits = 8;
 inline constexpr int kKeyDigits = 12;
 
-inline constexpr int kMostWarps = 32;
 inline constexpr int kDigitValues = 256;
 
 // Shared memory of a selection.

@@ -44,6 +44,10 @@ void UnifiedMemory::wait() {
   in_flight_ = false;
 }
 
+void UnifiedMemory::settle() noexcept {
+  if (in_flight_ && cudaStreamSynchronize(stream_) == cudaSuccess) in_flight_ = false;
+}
+
 bool UnifiedMemory::owns(const void* p, std::size_t bytes) const {
   if (bytes == 0) return true;
   const auto* begin = static_cast<const std::byte*>(p);
@@ -81,7 +85,7 @@ void* UnifiedMemory::do_allocate(std::size_t bytes, std::size_t /*alignment*/) {
 
 void UnifiedMemory::do_deallocate(void* p, std::size_t bytes, std::size_t /*alignment*/) {
   if (bytes >= kSmall) return unmap(p, bytes);
-  wait();  // the next owner may be the host, which writes at once
+  settle();  // the next owner may be the host, which writes at once
   const std::lock_guard lock(mutex_);
   free_[size_class(bytes)].push_back(p);
 }
@@ -111,22 +115,24 @@ void* UnifiedMemory::map(std::size_t bytes) {
     gpu_check(cudaMallocManaged(&p, bytes), "cudaMallocManaged");
     prefer_device(p, bytes, device_);
     prefetch_to_device(p, bytes, device_, stream_);
+    const std::lock_guard lock(mutex_);
+    blocks_.emplace(static_cast<const std::byte*>(p), bytes);
   } catch (...) {
+    if (p != nullptr) cudaFree(p);
     charge(-std::int64_t(bytes));
     throw;
   }
-  const std::lock_guard lock(mutex_);
-  blocks_.emplace(static_cast<const std::byte*>(p), bytes);
   return p;
 }
 
 void UnifiedMemory::unmap(void* p, std::size_t bytes) {
+  settle();  // nothing reads it any more
   {
     const std::lock_guard lock(mutex_);
     blocks_.erase(static_cast<const std::byte*>(p));
     allocated_bytes_ -= std::int64_t(bytes);
   }
-  cudaFree(p);  // waits for the device; what it could say has been said by an earlier call
+  cudaFree(p);  // what it could say is said by the next call that may fail
 }
 
 }  // namespace kvscope::cuda

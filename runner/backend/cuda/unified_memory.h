@@ -24,6 +24,9 @@ class UnifiedMemory final : public Memory {
   void zero(void* p, std::size_t bytes) override;
   void wait() override;
 
+  // wait() where nothing may be thrown: what went wrong is said by the next call that may.
+  void settle() noexcept;
+
   // Operations are under way from now on: the host must wait() before it touches anything.
   void started() { in_flight_ = true; }
 

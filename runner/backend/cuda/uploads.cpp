@@ -12,10 +12,13 @@ constexpr std::size_t kAlignment = 64;
 
 Uploads::Block::Block(UnifiedMemory& account, std::size_t bytes)
     : device(account, bytes), size(bytes) {
-  void* pinned = nullptr;
-  gpu_check(cudaMallocHost(&pinned, bytes), "cudaMallocHost");
-  host = static_cast<std::byte*>(pinned);
   gpu_check(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  void* pinned = nullptr;
+  if (const cudaError_t error = cudaMallocHost(&pinned, bytes); error != cudaSuccess) {
+    cudaEventDestroy(done);
+    gpu_check(error, "cudaMallocHost");
+  }
+  host = static_cast<std::byte*>(pinned);
 }
 
 Uploads::Block::~Block() {

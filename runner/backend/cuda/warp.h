@@ -7,6 +7,7 @@
 namespace kvscope::cuda {
 
 inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+inline constexpr int kMostWarps = 32;  // of any block
 
 __device__ inline float warp_sum(float x) {
 #pragma unroll

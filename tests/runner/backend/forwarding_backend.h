@@ -17,6 +17,7 @@ class ForwardingBackend : public Backend {
   int n_threads() const override { return inner_->n_threads(); }
   Memory* memory() const override { return inner_->memory(); }
   void sync() override { inner_->sync(); }
+  void release_scratch() override { inner_->release_scratch(); }
   std::optional<DeviceMemory> device_memory() const override { return inner_->device_memory(); }
   std::unique_ptr<PackedMatrix> pack(const ReadRows& rows, int n_out, int n_in,
                                      DType dtype) override {

@@ -215,6 +215,19 @@ TEST_F(CudaEngine, ABudgetThatHoldsEverythingIsTheFullCacheBitForBit) {
   }
 }
 
+TEST_F(CudaEngine, GivesBackWhatItKeepsOnlyToBeFast) {
+  TinyEngine cuda(gqa_shape(), device());
+  NamedArms one;
+  one.add("h2o", true);
+  const auto first = score(cuda.engine, one.arms)[0];
+  const std::int64_t held = cuda.backend->device_memory()->allocated_bytes;
+  cuda.engine.release_memory();
+  const std::int64_t left = cuda.backend->device_memory()->allocated_bytes;
+  EXPECT_LT(left, held);  // weights, uploads and the slabs of small blocks stay
+  EXPECT_GE(cuda.backend->device_memory()->peak_bytes, held);
+  expect_same(first, score(cuda.engine, one.arms)[0], "after");
+}
+
 TEST_F(CudaEngine, LayerMajorEqualsTokenByToken) {
   TinyEngine cuda(gqa_shape(), device());
   NamedArms some;
