@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu_runtime.h"
+#include "runner/backend/cuda/architectures.h"
 #include "runner/backend/cuda/cuda_backend.h"
 #include "runner/backend/cuda/cuda_error.h"
 #include "runner/backend/cuda/device_backend.h"
@@ -11,7 +12,6 @@
 namespace kvscope {
 namespace {
 
-// The program was built for these and newer (CMake's architecture list).
 constexpr int kOldestCapability = 80;
 // Left to the driver and to whoever draws the screen.
 constexpr std::int64_t kReserveBytes = std::int64_t{512} << 20;
@@ -25,15 +25,14 @@ std::string no_device(cudaError_t error) {
   int runtime = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  if (driver == 0) return "no NVIDIA driver: install one, or use --backend cpu";
+  if (driver == 0) return "no NVIDIA driver: install one";
   if (error == cudaErrorInsufficientDriver || driver / 1000 < runtime / 1000) {
     return "the NVIDIA driver supports CUDA " + version(driver) + ", this program was built with " +
-           version(runtime) + ": update the driver, or use --backend cpu";
+           version(runtime) + ": update the driver";
   }
   if (error == cudaErrorNoDevice || error == cudaSuccess)
-    return "no CUDA device: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --backend cpu";
-  return std::string("CUDA: ") + cudaGetErrorString(error) +
-         ": check nvidia-smi, or use --backend cpu";
+    return "no CUDA device: check nvidia-smi and CUDA_VISIBLE_DEVICES";
+  return std::string("CUDA: ") + cudaGetErrorString(error) + ": check nvidia-smi";
 }
 
 CudaDevice look_at(int index) {
@@ -49,15 +48,20 @@ CudaDevice look_at(int index) {
   device.total_bytes = std::int64_t(properties.totalGlobalMem);
   if (device.compute_capability < kOldestCapability) {
     device.unusable = "compute capability " + std::to_string(properties.major) + "." +
-                      std::to_string(properties.minor) + " is older than 8.0: use --backend cpu";
+                      std::to_string(properties.minor) + " is older than 8.0";
+  } else if (!cuda::runs_on(KVSCOPE_CUDA_BUILT_FOR, device.compute_capability)) {
+    device.unusable = "this program was built for " KVSCOPE_CUDA_BUILT_FOR
+                      " alone: configure with -DKVSCOPE_CUDA_ARCHITECTURES=" +
+                      std::to_string(device.compute_capability) + "-real";
   } else if (properties.concurrentManagedAccess == 0) {
-    device.unusable =
-        "the host cannot share memory with it (no concurrent managed access): use --backend cpu";
+    device.unusable = "the host cannot share memory with it (no concurrent managed access)";
   }
   std::size_t free = 0;
   std::size_t total = 0;
-  if (cudaSetDevice(index) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess)
-    device.free_bytes = std::int64_t(free);
+  cudaError_t error = cudaSetDevice(index);
+  if (error == cudaSuccess) error = cudaMemGetInfo(&free, &total);
+  device.free_bytes = std::int64_t(free);
+  if (error != cudaSuccess && device.unusable.empty()) device.unusable = cudaGetErrorString(error);
   return device;
 }
 
@@ -74,14 +78,15 @@ std::vector<CudaDevice> look_at_all(std::string& why) {
 }
 
 std::unique_ptr<Backend> open_device(const CudaOptions& options) {
-  std::string why;
-  const std::vector<CudaDevice> devices = look_at_all(why);
-  if (devices.empty()) throw UsageError(why);
-  if (options.device < 0 || options.device >= int(devices.size())) {
+  int n = 0;
+  const cudaError_t error = cudaGetDeviceCount(&n);
+  if (error != cudaSuccess || n == 0) throw UsageError(no_device(error));
+  if (options.device < 0 || options.device >= n) {
     throw UsageError("--device " + std::to_string(options.device) + ": there are " +
-                     std::to_string(devices.size()) + " (from 0): see kvscope doctor");
+                     std::to_string(n) + " (from 0): see kvscope doctor");
   }
-  const CudaDevice& device = devices[options.device];
+  // Only this one: to look at a device takes some of its memory.
+  const CudaDevice device = look_at(options.device);
   if (!device.unusable.empty())
     throw UsageError("device " + std::to_string(device.index) + " (" + device.name +
                      "): " + device.unusable);
@@ -96,7 +101,8 @@ std::unique_ptr<Backend> open_device(const CudaOptions& options) {
 CudaSupport cuda_support() {
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
-  return {true, "CUDA " + version(runtime), look_at_all, open_device};
+  return {true, "CUDA " + version(runtime) + ", architectures " KVSCOPE_CUDA_BUILT_FOR, look_at_all,
+          open_device};
 }
 
 }  // namespace kvscope

@@ -6,7 +6,7 @@ namespace kvscope {
 namespace {
 
 constexpr const char* kWhy =
-    "this program was built without CUDA: configure with -DKVSCOPE_CUDA=ON, or use --backend cpu";
+    "this program was built without CUDA: configure with -DKVSCOPE_CUDA=ON";
 
 }  // namespace
 

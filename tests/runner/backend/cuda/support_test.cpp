@@ -28,15 +28,14 @@ std::string refusal(const shim::Machine& machine, const CudaOptions& options) {
 TEST(CudaSupport, SaysWhatIsMissing) {
   shim::Machine machine;
   machine.driver_version = 0;
-  EXPECT_EQ(why_none(machine), "no NVIDIA driver: install one, or use --backend cpu");
+  EXPECT_EQ(why_none(machine), "no NVIDIA driver: install one");
   machine.driver_version = 12040;
   EXPECT_EQ(why_none(machine),
             "the NVIDIA driver supports CUDA 12.4, this program was built with 13.0: update the "
-            "driver, or use --backend cpu");
+            "driver");
   machine = {};
   machine.devices.clear();
-  EXPECT_EQ(why_none(machine),
-            "no CUDA device: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --backend cpu");
+  EXPECT_EQ(why_none(machine), "no CUDA device: check nvidia-smi and CUDA_VISIBLE_DEVICES");
 }
 
 TEST(CudaSupport, ListsDevicesAndWhyOneCannotBeUsed) {
@@ -51,7 +50,7 @@ TEST(CudaSupport, ListsDevicesAndWhyOneCannotBeUsed) {
   EXPECT_EQ(devices[0].compute_capability, 90);
   EXPECT_EQ(devices[0].unusable, "");
   EXPECT_GT(devices[0].free_bytes, 0);
-  EXPECT_EQ(devices[1].unusable, "compute capability 7.5 is older than 8.0: use --backend cpu");
+  EXPECT_EQ(devices[1].unusable, "compute capability 7.5 is older than 8.0");
   EXPECT_NE(devices[2].unusable.find("concurrent managed access"), std::string::npos);
 }
 
@@ -62,8 +61,7 @@ TEST(CudaSupport, RefusesADeviceThatIsNotThereOrDoesNotSuit) {
   EXPECT_EQ(refusal(machine, {.device = -1}),
             "--device -1: there are 1 (from 0): see kvscope doctor");
   machine.devices[0].compute_capability = 61;
-  EXPECT_EQ(refusal(machine, {}),
-            "device 0 (CPU shim): compute capability 6.1 is older than 8.0: use --backend cpu");
+  EXPECT_EQ(refusal(machine, {}), "device 0 (CPU shim): compute capability 6.1 is older than 8.0");
 }
 
 }  // namespace
