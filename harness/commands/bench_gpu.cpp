@@ -100,7 +100,7 @@ GpuReport check(const GpuBenchOptions& options, const CudaSupport& cuda) {
   // Large models are not for the CPU.
   if (!options.no_speed && (choice.device || options.tiny)) {
     std::optional<CudaLimits> limits;
-    if (choice.device && cuda.measure_limits) {
+    if (choice.device && cuda.measure_limits && !options.tiny) {
       progress("limits of the device");
       limits = cuda.measure_limits(choice.device->index);
     }

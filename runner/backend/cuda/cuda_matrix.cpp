@@ -77,9 +77,6 @@ void Products::multiply(const CudaMatrix& w, const float* x, int rows, RowKind k
   const int block = block_rows(kind);
   const auto n_in = std::size_t(w.n_in());
   const auto n_out = std::size_t(w.n_out());
-  const cudaDataType type = type_of(w.dtype());
-  const float one = 1.0F;
-  const float zero = 0.0F;
   for (int first = 0; first < rows; first += block) {
     const int n = std::min(block, rows - first);
     const bool padded = n < block;
@@ -90,17 +87,25 @@ void Products::multiply(const CudaMatrix& w, const float* x, int rows, RowKind k
       operand = rounded;
     }
     float* product = padded ? product_.get<float>(block * n_out) : y + first * n_out;
-    // Row-major y = x · wᵀ is column-major yᵀ = w · xᵀ.
-    check(cublasGemmEx(handle_, CUBLAS_OP_T, CUBLAS_OP_N, w.n_out(), block, w.n_in(), &one,
-                       w.data(), type, w.n_in(), operand, type, w.n_in(), &zero, product,
-                       CUDA_R_32F, w.n_out(), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-          "cublasGemmEx");
+    multiply_at_once(w.data(), operand, block, w.n_out(), w.n_in(), w.dtype(), product);
     if (padded) {
       gpu_check(cudaMemcpyAsync(y + first * n_out, product, n * n_out * sizeof(float),
                                 cudaMemcpyDefault, stream_),
                 "cudaMemcpyAsync");
     }
   }
+}
+
+void Products::multiply_at_once(const void* w, const void* x, int rows, int n_out, int n_in,
+                                DType dtype, float* y) const {
+  const cudaDataType type = type_of(dtype);
+  const float one = 1.0F;
+  const float zero = 0.0F;
+  // Row-major y = x · wᵀ is column-major yᵀ = w · xᵀ.
+  check(cublasGemmEx(handle_, CUBLAS_OP_T, CUBLAS_OP_N, n_out, rows, n_in, &one, w, type, n_in, x,
+                     type, n_in, &zero, y, CUDA_R_32F, n_out, CUBLAS_COMPUTE_32F,
+                     CUBLAS_GEMM_DEFAULT),
+        "cublasGemmEx");
 }
 
 }  // namespace kvscope::cuda

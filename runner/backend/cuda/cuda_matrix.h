@@ -57,6 +57,11 @@ class Products {
   // x: [rows][n_in], y: [rows][n_out] float32, device-visible.
   void multiply(const CudaMatrix& w, const float* x, int rows, RowKind kind, float* y);
 
+  // The bare product of device memory, in one call whatever its shape: w [n_out][n_in] and x
+  // [rows][n_in] of `dtype`, y [rows][n_out] float32.
+  void multiply_at_once(const void* w, const void* x, int rows, int n_out, int n_in, DType dtype,
+                        float* y) const;
+
   void release() {  // buffers of rows
     operand_.release();
     product_.release();

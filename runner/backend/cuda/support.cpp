@@ -7,6 +7,7 @@
 #include "runner/backend/cuda/cuda_backend.h"
 #include "runner/backend/cuda/cuda_error.h"
 #include "runner/backend/cuda/device_backend.h"
+#include "runner/backend/cuda/device_limits.h"
 #include "runner/base/error.h"
 
 namespace kvscope {
@@ -102,7 +103,7 @@ CudaSupport cuda_support() {
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
   return {true, "CUDA " + version(runtime) + ", architectures " KVSCOPE_CUDA_BUILT_FOR, look_at_all,
-          open_device};
+          open_device, [](int device) { return cuda::measure_device_limits(device); }};
 }
 
 }  // namespace kvscope
