@@ -9,8 +9,10 @@
 #include "harness/commands/compare.h"
 #include "harness/commands/conform.h"
 #include "harness/commands/doctor.h"
+#include "harness/commands/gate.h"
 #include "harness/commands/generate.h"
 #include "harness/commands/list.h"
+#include "harness/commands/power.h"
 #include "harness/commands/run.h"
 #include "harness/commands/score.h"
 #include "harness/commands/show.h"
@@ -41,6 +43,8 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   add_sweep_command(app, context);
   add_run_command(app, context);
   add_compare_command(app, context);
+  add_gate_command(app, context);
+  add_power_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);
   add_tokenize_command(app, context);
