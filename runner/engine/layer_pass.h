@@ -46,8 +46,9 @@ struct EngineContext {
 
   const Model& model;
   Backend& backend;
-  PagePool pages;        // keys and values
-  PagePool ghost_pages;  // evicted keys that probes remember
+  PagePool pages;         // keys and values
+  PagePool ghost_keys;    // of evicted tokens that probes remember …
+  PagePool ghost_tokens;  // … and their values too
   RopeTable rope;
   bool host_rules = false;  // run every rule through its host code (tests)
   PassBuffers pass;
@@ -55,6 +56,10 @@ struct EngineContext {
   std::map<KvFormat, PagePool> quantised_pages = {};  // as arms ask for them
 
   PagePool& pool_of(const Storage& storage);
+  // Of ghosts' own pages in a layer of which `probe` sees so much.
+  PagePool& ghost_pool(RowView layer_view) {
+    return layer_view >= RowView::kOutputs ? ghost_tokens : ghost_keys;
+  }
 };
 
 struct PassArm {

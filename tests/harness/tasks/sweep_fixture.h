@@ -35,6 +35,7 @@ class SweepTest : public ::testing::Test {
     o.tasks = tasks;
     o.database = (folder_.path / database).string();
     o.files.text = folder_.path / "text.txt";
+    o.probe = "all";
     o.json = true;
     return o;
   }
@@ -70,7 +71,7 @@ class SweepTest : public ::testing::Test {
           << row.output_text;
       for (const auto& [name, value] : row.metrics) {
         const bool probe =
-            name.starts_with("rebound") || name.starts_with("hit_") || name == "mass_hit";
+            name.starts_with("rebound") || name.starts_with("hit_") || name.starts_with("mass_hit");
         if (with_probes || !probe) out << ' ' << name << '=' << value;
       }
       out << '\n';

@@ -1,0 +1,158 @@
+#include "metrics/probes/sampled_probe.h"
+
+#include <cmath>
+#include <map>
+
+#include "metrics/probes/rebound_mass.h"
+#include "runner/base/exp_weights.h"
+
+namespace kvscope {
+namespace {
+
+const RunningStat& stat_of(const HeadMeasurements& measured, int metric) {
+  switch (metric) {
+    case kHitAt32Steps:
+      return measured.hit_at_32.overall;
+    case kHitAtP90Steps:
+      return measured.hit_at_p90.overall;
+    default:
+      return measured.rebound_mass.overall;
+  }
+}
+
+double sum_of(const RunningStat& stat) { return stat.mean * double(stat.n); }
+
+// One layer of `from`, of whose values none are in the means.
+void show_layer(ProbeSummary& summary, const ProbeSummary& from, int layer) {
+  for (const auto metric : {&ProbeSummary::rebound_mass, &ProbeSummary::hit_at_32,
+                            &ProbeSummary::hit_at_p90, &ProbeSummary::mass_hit}) {
+    (summary.*metric).by_layer[std::size_t(layer)] = (from.*metric).by_layer[std::size_t(layer)];
+  }
+}
+
+}  // namespace
+
+SampledProbe::SampledProbe(const AttentionProbeShape& shape, const AttentionProbeConfig& config,
+                           SamplingPlan plan)
+    : shape_(shape),
+      first_counted_position_(config.first_counted_position),
+      plan_(std::move(plan)),
+      probe_(shape, config),
+      extra_(shape, config) {
+  if (!plan_.is_complete()) heads_.resize(std::size_t(shape.n_layers) * shape.n_kv_heads);
+}
+
+RowView SampledProbe::layer_view(int layer) const {
+  if (!plan_.looks_at(layer)) return RowView::kNothing;
+  return plan_.every > 0 ? RowView::kOutputs : RowView::kVisible;
+}
+
+RowView SampledProbe::row_view(int layer, int kv_head, int position) const {
+  if (!plan_.looks_at(layer)) return RowView::kNothing;
+  if (plan_.shows_ghosts(position)) return RowView::kOutputs;
+  if (plan_.burst_rows == 0) return RowView::kVisible;
+  const auto place = std::size_t(layer) * std::size_t(shape_.n_kv_heads) + std::size_t(kv_head);
+  return position < heads_[place].burst_end ? RowView::kGhosts : RowView::kVisible;
+}
+
+void SampledProbe::prompt_cut(int layer, int kv_head, int prompt_tokens,
+                              std::span<const std::int32_t> ghost_positions,
+                              std::span<const float> ghost_recent_mean,
+                              std::span<const std::int32_t> resident_positions,
+                              std::span<const float> resident_recent_mean) {
+  probe_of(layer).prompt_cut(layer, kv_head, prompt_tokens, ghost_positions, ghost_recent_mean,
+                             resident_positions, resident_recent_mean);
+}
+
+void SampledProbe::evicted(int layer, int kv_head, int position, int slot, int last_slot) {
+  probe_of(layer).evicted(layer, kv_head, position, slot, last_slot);
+}
+
+void SampledProbe::attention_row(const AttentionRow& row) {
+  if (plan_.is_complete()) return probe_.attention_row(row);
+  Head& own = head(row.layer, row.kv_head);
+  if (plan_.shows_ghosts(row.position)) {
+    note_step(own, row);
+  } else if (!row.ghost_logits.empty()) {
+    // A burst's row: the probe sees of it what it sees of the rows around it.
+    own.weights.resize(std::max(row.visible_logits.size(), row.ghost_logits.size()));
+    const auto lse = [&](std::span<const float> logits) {
+      return exp_weights(logits, std::span(own.weights).first(logits.size())).lse();
+    };
+    if (row.position >= first_counted_position_)
+      own.burst_rebound_mass.add(rebound_mass(lse(row.ghost_logits), lse(row.visible_logits)));
+    AttentionRow visible = row;
+    visible.ghost_logits = {};
+    visible.ghost_positions = {};
+    probe_of(row.layer).attention_row(visible);
+  } else {
+    probe_of(row.layer).attention_row(row);
+  }
+  if (plan_.burst_rows > 0) watch(own, row);
+}
+
+// Mean over the group, then the alarm.
+void SampledProbe::watch(Head& head, const AttentionRow& row) {
+  if (row.query_head == 0) head.entropy_nats = head.lse_visible = 0;
+  head.weights.resize(std::max(head.weights.size(), row.visible_logits.size()));
+  const auto weights = std::span(head.weights).first(row.visible_logits.size());
+  const ExpSum sum = exp_weights(row.visible_logits, weights);
+  double weighted = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weighted += double(weights[i]) * double(row.visible_logits[i] - sum.largest_logit);
+  const double share = 1.0 / shape_.group_size;
+  head.entropy_nats += share * (std::log(sum.sum) - weighted / sum.sum);
+  head.lse_visible += share * sum.lse();
+  if (row.query_head != shape_.group_size - 1) return;
+  const bool fires = head.alarm.add(head.entropy_nats, head.lse_visible);
+  if (!fires || row.position < head.burst_end) return;
+  head.burst_end = row.position + 1 + plan_.burst_rows;
+  if (row.position >= first_counted_position_) ++head.n_bursts;
+}
+
+// What the probe made of the row is what it added to its sums.
+void SampledProbe::note_step(Head& head, const AttentionRow& row) {
+  AttentionProbe& probe = probe_of(row.layer);
+  const HeadMeasurements& measured = probe.measured(row.layer, row.kv_head);
+  std::array<double, kSampledMetrics> before{};
+  for (int m = 0; m < kSampledMetrics; ++m) before[std::size_t(m)] = sum_of(stat_of(measured, m));
+  const std::int64_t n_before = measured.rebound_mass.overall.n;
+  probe.attention_row(row);
+  const std::int64_t n = measured.rebound_mass.overall.n - n_before;
+  if (n == 0 || row.layer == plan_.extra_layer) return;
+  if (head.steps.empty() || head.steps.back().position != row.position)
+    head.steps.push_back({.position = row.position});
+  StepSums& step = head.steps.back();
+  step.n += n;
+  for (int m = 0; m < kSampledMetrics; ++m)
+    step.sums[std::size_t(m)] += sum_of(stat_of(measured, m)) - before[std::size_t(m)];
+}
+
+SampledFacts SampledProbe::sampled_facts() const {
+  SampledFacts facts;
+  std::map<std::int32_t, StepSums> steps;  // by position, so that bits do not depend on threads
+  for (const Head& head : heads_) {
+    for (const StepSums& of_head : head.steps) {
+      StepSums& step = steps[of_head.position];
+      step.n += of_head.n;
+      for (std::size_t m = 0; m < step.sums.size(); ++m) step.sums[m] += of_head.sums[m];
+    }
+    facts.burst_rebound_mass.merge(head.burst_rebound_mass);
+    facts.n_bursts += head.n_bursts;
+  }
+  for (const auto& [position, step] : steps) {
+    for (std::size_t m = 0; m < step.sums.size(); ++m)
+      facts.step_means[m].push_back(step.sums[m] / double(step.n));
+  }
+  return facts;
+}
+
+ProbeSummary SampledProbe::summary() const {
+  ProbeSummary summary = probe_.summary();
+  if (plan_.is_complete()) return summary;
+  if (plan_.extra_layer) show_layer(summary, extra_.summary(), *plan_.extra_layer);
+  summary.sampled = sampled_facts();
+  return summary;
+}
+
+}  // namespace kvscope
