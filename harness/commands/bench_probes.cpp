@@ -64,7 +64,7 @@ void write_result(std::ostream& out, const SampleOutcome& o) {
 // Seconds of all tasks at one level.
 double run_level(Level& level, const OpenedModel& opened, std::span<const ArmPlan> arms,
                  std::span<const BenchTask> tasks) {
-  const TaskRun run{*opened.engine, *opened.tokenizer, arms, level.level, false, {}};
+  const TaskRun run{*opened.engine, *opened.tokenizer, arms, {level.level}, false, {}};
   level.results.clear();
   level.probed.clear();
   const double user = user_seconds();
@@ -146,7 +146,7 @@ ExitCode bench_probes(const ProbesBenchOptions& options, const CudaSupport& cuda
     is_identical = is_identical && is_same;
     const Samples wall = overhead(seconds[i], seconds[0]);
     const Samples user = overhead(level.user_seconds, levels[0].user_seconds);
-    const auto plan = plan_of(level.level, opened.model->config.n_layers, 0);
+    const auto plan = plan_of({level.level}, opened.model->config.n_layers, 0);
     const std::string name(name_of(level.level));
     table.add_row({name, plan ? plan->text() : "nothing", samples_text(seconds[i], 2),
                    i == 0 ? "-" : percent_text(wall), i == 0 ? "-" : percent_text(user),

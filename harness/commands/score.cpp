@@ -39,11 +39,13 @@ struct ScoreOptions {
   int top = 0;
   bool residents = false;
   std::string probe = "off";
+  std::string ghosts = "f32";
+  int ghost_cap = 0;
   bool token_major = false;
   bool json = false;
 };
 
-ScoreRun plan_of(const ScoreOptions& options) {
+ScoreRun run_of(const ScoreOptions& options) {
   if (options.ids_file.empty() == options.text_file.empty()) {
     throw UsageError("score: give one of --ids FILE.json or --text FILE");
   }
@@ -73,7 +75,7 @@ ScoreRun plan_of(const ScoreOptions& options) {
   run.prompt_tokens = options.prompt_tokens;
   run.top = options.top;
   run.want_residents = options.residents;
-  run.probes = parse_probe_level(options.probe);
+  run.probes = parse_probes(options.probe, options.ghosts, options.ghost_cap);
   run.token_major = options.token_major;
   if (llama_cpp) run.first_scored = llama_cpp_first_scored(*options.context);
   return run;
@@ -183,9 +185,9 @@ constexpr ProbeFigure kProbeFigures[] = {
 
 void add_probe_json(Json& out, const ScoreRun& run, const ModelConfig& config,
                     const Totals& totals) {
-  const bool is_sampled = run.probes == ProbeLevel::kFull;
+  const bool is_sampled = run.probes.level == ProbeLevel::kFull;
   for (const ProbeFigure& figure : kProbeFigures) {
-    if (run.probes == ProbeLevel::kBasic) continue;
+    if (run.probes.level == ProbeLevel::kBasic) continue;
     const std::string key = figure.key + std::string(is_sampled ? kSampledSuffix : "");
     out[key] = json_number(totals.probe(figure.metric));
     if (!is_sampled) continue;
@@ -195,6 +197,10 @@ void add_probe_json(Json& out, const ScoreRun& run, const ModelConfig& config,
   }
   if (const auto plan = plan_of(run.probes, config.n_layers, 0))
     out["probe_plan"] = probe_plan_json(*plan);
+  if (!totals.probes || run.probes.level == ProbeLevel::kBasic) return;
+  const GhostFacts& ghosts = totals.probes->ghosts;
+  out["ghost_coverage"] = ghosts.coverage();
+  if (run.probes.ghosts.int8) out["ghost_logit_bound"] = ghosts.logit_bound;
 }
 
 void print_json(const ScoreOptions& options, const ScoreRun& run, const ModelConfig& config,
@@ -227,7 +233,7 @@ void print_json(const ScoreOptions& options, const ScoreRun& run, const ModelCon
     out["windows"] = std::move(window_rows);
     out["perplexity"] = json_number(std::exp(totals.mean_nll_nats()));
   }
-  if (run.probes != ProbeLevel::kOff) {
+  if (run.probes.level != ProbeLevel::kOff) {
     add_probe_json(out, run, config, totals);
     out["mean_kl_full_nats"] = json_number(totals.mean_kl());
     out["top1_agreement"] = json_number(totals.agreement());
@@ -252,9 +258,9 @@ void print_table(const ScoreRun& run, const ModelConfig& config, std::span<const
   table.add_row({"scored tokens", std::to_string(totals.n_scored)});
   table.add_row({"mean NLL (nats)", format_fixed(totals.mean_nll_nats(), 4)});
   table.add_row({"perplexity", format_fixed(std::exp(totals.mean_nll_nats()), 3)});
-  if (run.probes != ProbeLevel::kOff) {
+  if (run.probes.level != ProbeLevel::kOff) {
     for (const ProbeFigure& figure : kProbeFigures) {
-      if (run.probes == ProbeLevel::kBasic) continue;
+      if (run.probes.level == ProbeLevel::kBasic) continue;
       table.add_row({figure.label, figure_text(totals, figure)});
     }
     table.add_row({"KL from full (nats)", format_fixed(totals.mean_kl(), 5)});
@@ -263,7 +269,7 @@ void print_table(const ScoreRun& run, const ModelConfig& config, std::span<const
   add_ledger_rows(table, scored.back().arm.ledger);
   std::cout << table.text();
   if (const auto plan = plan_of(run.probes, config.n_layers, 0);
-      plan && run.probes == ProbeLevel::kFull)
+      plan && run.probes.level == ProbeLevel::kFull)
     std::cout << sampled_note(probe_plan_json(*plan), "rebound mass, hits");
 }
 
@@ -274,7 +280,7 @@ ExitCode stopped(const StopSignals& signals, std::size_t done, std::size_t windo
 
 ExitCode run_score(const ScoreOptions& options, const CudaSupport& cuda) {
   const StopSignals signals;  // first: loading takes long enough to be interrupted
-  const ScoreRun run = plan_of(options);
+  const ScoreRun run = run_of(options);
   const OpenedModel opened = open_model(options.model, cuda);
   const std::vector<std::int32_t> ids = read_ids(options, *opened.tokenizer);
   const auto windows = cut_windows(options, ids);
@@ -345,6 +351,7 @@ void add_score_command(CLI::App& app, CommandContext& context) {
                       "off (default), basic (KL, agreement, what attention gives away), full (and "
                       "evicted tokens in a sample of layers and steps) or all (in every layer and "
                       "step)");
+  add_ghost_options(*command, options->ghosts, options->ghost_cap);
   command->add_flag("--token-major", options->token_major,
                     "Token by token through all layers: slower, the same bits");
   add_model_options(*command, options->model);

@@ -43,7 +43,7 @@ std::optional<ScoredIds> score_ids(Engine& engine, const ScoreRun& run,
   request.prompt_tokens = run.prompt_tokens.value_or(0);
   request.top = run.top;
   request.want_residents = run.want_residents;
-  request.compare_full = run.probes != ProbeLevel::kOff;
+  request.compare_full = run.probes.level != ProbeLevel::kOff;
   request.token_major = run.token_major;
   request.first_scored = run.first_scored;
   request.advanced = advanced;

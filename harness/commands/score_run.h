@@ -20,7 +20,7 @@ struct ScoreRun {
   std::optional<int> prompt_tokens;  // nothing: the policy acts from the first token
   int top = 0;
   bool want_residents = false;
-  ProbeLevel probes = ProbeLevel::kOff;
+  ProbeOptions probes;
   bool token_major = false;
   int first_scored = 1;  // tokens before it are context only
 };

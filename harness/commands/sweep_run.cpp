@@ -89,7 +89,7 @@ std::string argv_json() {
 
 std::string options_json(const SweepOptions& o, const Model& model,
                          const std::vector<PlannedTask>& tasks) {
-  const auto plan = plan_of(parse_probe_level(o.probe), model.config.n_layers, 0);
+  const auto plan = plan_of(parse_probes(o.probe, o.ghosts, o.ghost_cap), model.config.n_layers, 0);
   nlohmann::ordered_json json = {
       {"suite", o.suite},
       {"policies", o.arms.policies},
@@ -124,7 +124,11 @@ struct StoredSweep {
 StoredSweep open_sweep(Store& store, const SweepOptions& options, const Model& model,
                        std::span<const ArmPlan> arms, const std::vector<PlannedTask>& tasks) {
   const std::string model_key = model.key();
-  PlanIdentity identity{model_key, {}, {}, options.probe, options.model.beyond_context};
+  PlanIdentity identity{model_key,
+                        {},
+                        {},
+                        key_of(parse_probes(options.probe, options.ghosts, options.ghost_cap)),
+                        options.model.beyond_context};
   std::vector<ArmRecord> records;
   for (const ArmPlan& arm : arms) {
     records.push_back(arm_record(arm, model_key, model.dtype, model.kv_dtype));
@@ -239,6 +243,7 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
       "What to watch inside attention: off, basic (what it gives away by itself), full "
       "(and evicted tokens, in a sample of layers and steps) or all (in every one); "
       "full unless the suite says otherwise");
+  add_ghost_options(command, options.ghosts, options.ghost_cap);
   command
       .add_option("--prefix-cache-mib", options.prefix_cache_mib,
                   "Memory for prompts' common beginnings, which are computed once; 0: off. The "
@@ -280,7 +285,7 @@ ExitCode run_sweep(const SweepOptions& asked, const CudaSupport& cuda) {
     throw UsageError(
         "--probe and a suite with \"probe\": the suite says it; leave one of them out");
   if (options.probe.empty()) options.probe = suite.probe.empty() ? kDefaultProbeLevel : suite.probe;
-  const ProbeLevel probes = parse_probe_level(options.probe);
+  const ProbeOptions probes = parse_probes(options.probe, options.ghosts, options.ghost_cap);
   const std::string listen =
       options.metrics_listen.empty() ? "" : parse_listen_address(options.metrics_listen);
   Store::check(options.database);

@@ -24,7 +24,9 @@ struct SweepOptions {
   std::string tasks = kDefaultTasks;
   std::string database = "kvscope.db";
   TaskFiles files;
-  std::string probe;   // empty: the suite's, or kDefaultProbeLevel
+  std::string probe;  // empty: the suite's, or kDefaultProbeLevel
+  std::string ghosts = "f32";
+  int ghost_cap = 0;
   bool fresh = false;  // --new
   int prefix_cache_mib = 512;
   std::string metrics_listen;

@@ -51,6 +51,10 @@ constexpr MetricInfo kProbeMetrics[] = {
      "Share of the smallest set of keys holding 90 % of attention that is still cached, mean."},
     {"mass_hit", "ratio", "continuous", "higher",
      "Share of attention on cached keys: one minus the rebound mass, mean."},
+    {"ghost_coverage", "ratio", "continuous", "none",
+     "Share of the evicted tokens that probes still remembered when they looked."},
+    {"ghost_logit_bound", "nats", "continuous", "none",
+     "Largest error of an evicted token's logit, where its key is remembered as int8."},
     {"rebound_events", "1", "count", "lower",
      "Times an evicted token would have become important again."},
 };

@@ -29,6 +29,9 @@ namespace {
 // Of rows with ghosts, where such were looked at.
 void add_counts(SampleOutcome& outcome, const ProbeSummary& probes) {
   if (probes.ghost_steps == 0 && probes.sampled) return;
+  add_metric(outcome, probe_metric("ghost_coverage", probes), probes.ghosts.coverage());
+  if (probes.ghosts.logit_bound > 0)
+    add_metric(outcome, probe_metric("ghost_logit_bound", probes), probes.ghosts.logit_bound);
   add_metric(outcome, probe_metric("rebound_events", probes),
              static_cast<double>(probes.rebound_events));
   if (probes.sampled && probes.sampled->burst_rebound_mass.n > 0)

@@ -53,24 +53,43 @@ std::string_view name_of(ProbeLevel level) {
   return std::ranges::find(kLevels, level, &NamedLevel::level)->name;
 }
 
-std::optional<SamplingPlan> plan_of(ProbeLevel level, int n_layers, std::uint64_t seed) {
-  switch (level) {
+ProbeOptions parse_probes(std::string_view level, std::string_view ghosts, int ghost_cap) {
+  if (ghosts != "f32" && ghosts != "int8")
+    throw UsageError("--ghosts: '" + std::string(ghosts) + "' is neither f32 nor int8");
+  return {parse_probe_level(level), {ghosts == "int8", ghost_cap}};
+}
+
+std::string key_of(const ProbeOptions& probes) {
+  std::string key(name_of(probes.level));
+  if (probes.level < ProbeLevel::kFull) return key;
+  if (probes.ghosts.int8) key += " ghosts=int8";
+  if (probes.ghosts.most_copied > 0)
+    key += " ghost_cap=" + std::to_string(probes.ghosts.most_copied);
+  return key;
+}
+
+std::optional<SamplingPlan> plan_of(const ProbeOptions& probes, int n_layers, std::uint64_t seed) {
+  SamplingPlan plan;
+  switch (probes.level) {
+    case ProbeLevel::kOff:
+      return std::nullopt;
     case ProbeLevel::kBasic:
       return by_product_plan(n_layers);
     case ProbeLevel::kFull:
-      return sampled_plan(n_layers, seed);
+      plan = sampled_plan(n_layers, seed);
+      break;
     case ProbeLevel::kAll:
-      return complete_plan(n_layers);
-    case ProbeLevel::kOff:
+      plan = complete_plan(n_layers);
       break;
   }
-  return std::nullopt;
+  plan.ghosts = probes.ghosts;
+  return plan;
 }
 
-std::unique_ptr<SampledProbe> make_probe(ProbeLevel level, const ModelConfig& model,
+std::unique_ptr<SampledProbe> make_probe(const ProbeOptions& probes, const ModelConfig& model,
                                          const Policy& policy, int first_counted_position,
                                          std::uint64_t seed) {
-  std::optional<SamplingPlan> plan = plan_of(level, model.n_layers, seed);
+  std::optional<SamplingPlan> plan = plan_of(probes, model.n_layers, seed);
   if (!plan || !can_probe(policy)) return nullptr;
   plan->extra_layer = smallest_budget_layer(*plan, policy, model);
   AttentionProbeConfig config;

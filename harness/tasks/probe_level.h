@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "metrics/probes/sampled_probe.h"
@@ -24,12 +25,22 @@ inline constexpr const char* kDefaultProbeLevel = "full";
 ProbeLevel parse_probe_level(std::string_view text);  // off | basic | full | all; UsageError
 std::string_view name_of(ProbeLevel level);
 
+// What is watched, and at what expense of memory.
+struct ProbeOptions {
+  ProbeLevel level = ProbeLevel::kOff;
+  GhostMemory ghosts = {};
+};
+// ghosts: f32 | int8; UsageError.
+ProbeOptions parse_probes(std::string_view level, std::string_view ghosts, int ghost_cap);
+// The part of a plan's identity: the level, and what of the ghosts is not as by default.
+std::string key_of(const ProbeOptions& probes);
+
 // What a level looks at; nothing of kOff. seed: of the input, the same in all arms.
-std::optional<SamplingPlan> plan_of(ProbeLevel level, int n_layers, std::uint64_t seed);
+std::optional<SamplingPlan> plan_of(const ProbeOptions& probes, int n_layers, std::uint64_t seed);
 
 // Null where nothing is wanted, or no full attention over the evicted tokens is defined (full,
 // positions that shift, reading without eviction). Rows count from first_counted_position on.
-std::unique_ptr<SampledProbe> make_probe(ProbeLevel level, const ModelConfig& model,
+std::unique_ptr<SampledProbe> make_probe(const ProbeOptions& probes, const ModelConfig& model,
                                          const Policy& policy, int first_counted_position,
                                          std::uint64_t seed);
 

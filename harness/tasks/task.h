@@ -38,7 +38,7 @@ struct TaskRun {
   Engine& engine;
   const Tokenizer& tokenizer;
   std::span<const ArmPlan> arms;  // of each question visibility the first one is `full`
-  ProbeLevel probes = ProbeLevel::kFull;
+  ProbeOptions probes = {ProbeLevel::kFull};
   bool beyond_context = false;
   StopRequested stop;
 };

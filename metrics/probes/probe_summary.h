@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "metrics/probes/ghost_facts.h"
 #include "metrics/probes/sampled_facts.h"
 #include "metrics/stats/running_stat.h"
 
@@ -49,6 +50,7 @@ struct ProbeSummary {
   // Set where only some rows were looked at: the means are estimates, and not to be mixed with
   // those over all rows.
   std::optional<SampledFacts> sampled;
+  GhostFacts ghosts;
 
   // Of another sequence. Bits depend on the order of merges: merge in a fixed one.
   void merge(const ProbeSummary& other);

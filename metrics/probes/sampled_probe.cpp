@@ -1,5 +1,6 @@
 #include "metrics/probes/sampled_probe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -30,6 +31,13 @@ void show_layer(ProbeSummary& summary, const ProbeSummary& from, int layer) {
   }
 }
 
+void note_ghosts(GhostFacts& facts, const AttentionRow& row) {
+  facts.logit_bound = std::max(facts.logit_bound, double(row.ghost_logit_bound));
+  if (row.query_head > 0) return;
+  facts.n_remembered += std::ssize(row.ghost_logits);
+  facts.n_forgotten += row.n_forgotten;
+}
+
 }  // namespace
 
 SampledProbe::SampledProbe(const AttentionProbeShape& shape, const AttentionProbeConfig& config,
@@ -38,9 +46,8 @@ SampledProbe::SampledProbe(const AttentionProbeShape& shape, const AttentionProb
       first_counted_position_(config.first_counted_position),
       plan_(std::move(plan)),
       probe_(shape, config),
-      extra_(shape, config) {
-  if (!plan_.is_complete()) heads_.resize(std::size_t(shape.n_layers) * shape.n_kv_heads);
-}
+      extra_(shape, config),
+      heads_(std::size_t(shape.n_layers) * std::size_t(shape.n_kv_heads)) {}
 
 RowView SampledProbe::layer_view(int layer) const {
   if (!plan_.looks_at(layer)) return RowView::kNothing;
@@ -69,8 +76,9 @@ void SampledProbe::evicted(int layer, int kv_head, int position, int slot, int l
 }
 
 void SampledProbe::attention_row(const AttentionRow& row) {
-  if (plan_.is_complete()) return probe_.attention_row(row);
   Head& own = head(row.layer, row.kv_head);
+  note_ghosts(own.ghosts, row);
+  if (plan_.is_complete()) return probe_.attention_row(row);
   if (plan_.shows_ghosts(row.position)) {
     note_step(own, row);
   } else if (!row.ghost_logits.empty()) {
@@ -149,6 +157,7 @@ SampledFacts SampledProbe::sampled_facts() const {
 
 ProbeSummary SampledProbe::summary() const {
   ProbeSummary summary = probe_.summary();
+  for (const Head& head : heads_) summary.ghosts.merge(head.ghosts);
   if (plan_.is_complete()) return summary;
   if (plan_.extra_layer) show_layer(summary, extra_.summary(), *plan_.extra_layer);
   summary.sampled = sampled_facts();

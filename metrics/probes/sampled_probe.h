@@ -23,6 +23,7 @@ class SampledProbe final : public ProbeSink {
 
   RowView layer_view(int layer) const override;
   RowView row_view(int layer, int kv_head, int position) const override;
+  GhostMemory ghost_memory() const override { return plan_.ghosts; }
   void prompt_cut(int layer, int kv_head, int prompt_tokens,
                   std::span<const std::int32_t> ghost_positions,
                   std::span<const float> ghost_recent_mean,
@@ -50,6 +51,7 @@ class SampledProbe final : public ProbeSink {
     std::vector<StepSums> steps;
     RunningStat burst_rebound_mass;
     std::int64_t n_bursts = 0;
+    GhostFacts ghosts;
     std::vector<float> weights;
   };
 
@@ -66,7 +68,7 @@ class SampledProbe final : public ProbeSink {
   SamplingPlan plan_;
   AttentionProbe probe_;     // the plan's layers
   AttentionProbe extra_;     // the extra layer
-  std::vector<Head> heads_;  // [n_layers][n_kv_heads]; empty of a complete plan
+  std::vector<Head> heads_;  // [n_layers][n_kv_heads]
 };
 
 }  // namespace kvscope

@@ -26,11 +26,15 @@ bool SamplingPlan::looks_at(int layer) const {
 }
 
 std::string SamplingPlan::text() const {
-  if (is_complete()) return "all " + std::to_string(n_layers) + " layers, every step";
-  std::string text =
+  std::string memory;
+  if (ghosts.int8) memory += ", int8 ghosts";
+  if (ghosts.most_copied > 0)
+    memory += ", at most " + std::to_string(ghosts.most_copied) + " copied ghosts a head";
+  if (is_complete()) return "all " + std::to_string(n_layers) + " layers, every step" + memory;
+  const std::string text =
       "sampled, " + std::to_string(layers.size()) + " of " + std::to_string(n_layers) + " layers, ";
-  return text +
-         (every == 0 ? "every step, no ghosts" : "every " + std::to_string(every) + "th step");
+  if (every == 0) return text + "every step, no ghosts";
+  return text + "every " + std::to_string(every) + "th step" + memory;
 }
 
 SamplingPlan complete_plan(int n_layers) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runner/cache/ghost_memory.h"
+
 namespace kvscope {
 
 struct SamplingPlan {
@@ -18,6 +20,7 @@ struct SamplingPlan {
   std::optional<int> extra_layer;
   int every = 0;  // rows at positions t with t mod every = phase show ghosts; 0: none does
   int phase = 0;
+  GhostMemory ghosts = {};
   int burst_rows = 0;  // rows with ghosts after an alarm of their head, in no mean; 0: no alarms
 
   bool is_complete() const { return every == 1 && int(layers.size()) == n_layers; }

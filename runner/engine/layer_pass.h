@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runner/base/scratch.h"
@@ -46,9 +47,9 @@ struct EngineContext {
 
   const Model& model;
   Backend& backend;
-  PagePool pages;         // keys and values
-  PagePool ghost_keys;    // of evicted tokens that probes remember …
-  PagePool ghost_tokens;  // … and their values too
+  PagePool pages;  // keys and values
+  // Of evicted tokens that probes remember, as they ask for them: with values, as int8.
+  std::map<std::pair<bool, bool>, PagePool> ghost_pages = {};
   RopeTable rope;
   bool host_rules = false;  // run every rule through its host code (tests)
   PassBuffers pass;
@@ -57,9 +58,7 @@ struct EngineContext {
 
   PagePool& pool_of(const Storage& storage);
   // Of ghosts' own pages in a layer of which `probe` sees so much.
-  PagePool& ghost_pool(RowView layer_view) {
-    return layer_view >= RowView::kOutputs ? ghost_tokens : ghost_keys;
-  }
+  PagePool& ghost_pool(RowView layer_view, const GhostMemory& memory);
 };
 
 struct PassArm {

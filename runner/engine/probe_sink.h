@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "runner/cache/ghost_memory.h"
+
 namespace kvscope {
 
 // One attention row of one query head: logits z = q·k/√d over everything seen so far, split into
@@ -23,6 +25,10 @@ struct AttentionRow {
   std::span<const float> visible_output =
       {};  // [head_dim] o_V of the visible set; empty where not asked
   std::span<const float> ghost_output = {};  // [head_dim] o_E of the ghosts; empty where not asked
+  // Largest error of a ghost's logit, from keys rounded to a byte: ‖q‖₁·scale / (2√d) (policies.md
+  // 8.8). 0: none.
+  float ghost_logit_bound = 0;
+  std::int32_t n_forgotten = 0;  // ghosts that are not among these
 };
 
 // What a sink asks to see of a row; each includes those before it. The engine computes no more than
@@ -48,6 +54,7 @@ class ProbeSink {
   virtual RowView row_view(int layer, int /*kv_head*/, int /*position*/) const {
     return layer_view(layer);
   }
+  virtual GhostMemory ghost_memory() const { return {}; }
   // The prompt-end cut. recent_mean: mean weight over the prompt's last rows (history window,
   // policies.md 8.1) of each ghost, group mean; resident_recent_mean: the same for the kept ones,
   // in slot order.

@@ -185,8 +185,9 @@ void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& 
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     const CutJob& cut = cuts[i];
     for (int h = 0; h < shape.n_kv_heads && wants_ghosts(cut.probe, layer); ++h) {
-      cut.sequence->ghosts[std::size_t(layer) * shape.n_kv_heads + h].remember_prompt(
-          statistics.head(h), kept[i][h].positions);
+      GhostCache& ghosts = cut.sequence->ghosts[std::size_t(layer) * shape.n_kv_heads + h];
+      if (ghosts.copies_prompt()) backend.sync();  // keys are read
+      ghosts.remember_prompt(statistics.head(h), kept[i][h].positions);
     }
     start_unit_states(*cut.sequence, layer, n_layers, shape, *cut.policy, cut.after, kept[i]);
     if (cut.cascade != nullptr) {

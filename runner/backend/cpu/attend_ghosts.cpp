@@ -1,6 +1,7 @@
 #include "runner/backend/cpu/attend_ghosts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "runner/backend/cpu/slots.h"
@@ -14,6 +15,7 @@ void GhostRows::attend(const GhostCache& ghosts, std::span<const QueryState> que
   const auto n_ghosts = std::size_t(ghosts.n_ghosts());
   logits_.resize(queries.size() * n_ghosts);
   states_.assign(queries.begin(), queries.end());
+  bound_logits(ghosts, queries, head_dim);
   attend_prompt(ghosts, queries, head_dim);
   const std::size_t first_own = ghosts.prompt_slots().size();
   const int n_own = ghosts.own().n_slots();
@@ -56,14 +58,27 @@ void GhostRows::attend_prompt(const GhostCache& ghosts, std::span<const QuerySta
   }
 }
 
-void GhostRows::take(const GhostCache& ghosts, int group, std::span<const float> prompt,
-                     std::span<const float> own) {
+// Rounding moves each element of a key by half its scale at most; queries hold 1/√d already.
+void GhostRows::bound_logits(const GhostCache& ghosts, std::span<const QueryState> queries,
+                             int head_dim) {
+  bounds_.clear();
+  for (const QueryState& query : queries) {
+    float sum = 0.0F;
+    for (int i = 0; i < head_dim; ++i) sum += std::abs(query.q[i]);
+    bounds_.push_back(sum * ghosts.largest_key_scale() / 2);
+  }
+}
+
+void GhostRows::take(const GhostCache& ghosts, std::span<const QueryState> queries, int head_dim,
+                     std::span<const float> prompt, std::span<const float> own) {
+  const std::size_t group = queries.size();
+  bound_logits(ghosts, queries, head_dim);
   const auto n_ghosts = std::size_t(ghosts.n_ghosts());
   const std::span<const std::int32_t> slots = ghosts.prompt_slots();
   const std::size_t n_own = n_ghosts - slots.size();
-  const std::size_t n_prompt = prompt.size() / std::size_t(group);
-  logits_.resize(std::size_t(group) * n_ghosts);
-  for (std::size_t g = 0; g < std::size_t(group); ++g) {
+  const std::size_t n_prompt = prompt.size() / group;
+  logits_.resize(group * n_ghosts);
+  for (std::size_t g = 0; g < group; ++g) {
     float* to = logits_.data() + g * n_ghosts;
     for (std::size_t i = 0; i < slots.size(); ++i)
       to[i] = prompt[g * n_prompt + std::size_t(slots[i])];

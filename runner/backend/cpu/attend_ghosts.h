@@ -19,14 +19,15 @@ class GhostRows {
 
   // The same where logits are known: of all slots of ghosts.prompt() and of ghosts.own(), each
   // [group][slots].
-  void take(const GhostCache& ghosts, int group, std::span<const float> prompt,
-            std::span<const float> own);
+  void take(const GhostCache& ghosts, std::span<const QueryState> queries, int head_dim,
+            std::span<const float> prompt, std::span<const float> own);
 
   // o_E of every query head, from logits() [group][n_ghosts]; needs at least one ghost and their
   // values. The result is outputs() [group][head_dim].
   void weigh_values(const GhostCache& ghosts, int group, int head_dim);
 
   std::span<const float> logits() const { return logits_; }
+  std::span<const float> logit_bounds() const { return bounds_; }  // [group] largest error of each
   std::span<const float> outputs() const { return outputs_; }
 
  private:
@@ -34,6 +35,9 @@ class GhostRows {
   void add_page(const HeadCache& head, int page, std::span<const std::int32_t> slots,
                 std::size_t first_ghost, std::size_t n_ghosts, int group, int head_dim);
 
+  void bound_logits(const GhostCache& ghosts, std::span<const QueryState> queries, int head_dim);
+
+  std::vector<float> bounds_;        // [group]
   std::vector<float> logits_;        // [group][n_ghosts]
   std::vector<float> outputs_;       // [group][head_dim]
   std::vector<QueryState> states_;   // [group]

@@ -140,7 +140,9 @@ void UnitScan::show_probe(int h, int r, RowView view, const float* logits,
     if (view >= RowView::kGhosts && n_ghosts > 0) {
       row.ghost_logits = ghosts.logits().subspan(g * n_ghosts, n_ghosts);
       row.ghost_positions = evicted.positions();
+      row.ghost_logit_bound = ghosts.logit_bounds()[std::size_t(g)];
     }
+    if (view >= RowView::kGhosts) row.n_forgotten = evicted.n_forgotten();
     if (view >= RowView::kOutputs) {
       row.visible_output = {out(h, g, r), d};
       if (n_ghosts > 0) row.ghost_output = ghosts.outputs().subspan(g * d, d);

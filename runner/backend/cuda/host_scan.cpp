@@ -95,7 +95,10 @@ class HostRows : public cpu::UnitScan {
   void read_ghosts(int h) {
     const GhostCache& ghosts = ghosts_of(h);
     const auto n_group = std::size_t(group());
-    ghosts_.take(ghosts, group(), {ghost_logits(h), n_group * ghosts.prompt().n_slots()},
+    std::vector<cpu::QueryState> queries(n_group);
+    for (std::size_t g = 0; g < n_group; ++g) queries[g].q = q(h) + g * std::size_t(head_dim());
+    ghosts_.take(ghosts, queries, head_dim(),
+                 {ghost_logits(h), n_group * ghosts.prompt().n_slots()},
                  {own_ghost_logits(h), n_group * ghosts.own().n_slots()});
     if (views_[h] >= RowView::kOutputs) ghosts_.weigh_values(ghosts, group(), head_dim());
   }

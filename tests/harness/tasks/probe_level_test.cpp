@@ -30,10 +30,10 @@ TEST(ProbeLevels, HaveFourNames) {
 }
 
 TEST(ProbeLevels, EachLooksAtMore) {
-  EXPECT_FALSE(plan_of(ProbeLevel::kOff, 30, 0));
-  EXPECT_EQ(plan_of(ProbeLevel::kBasic, 30, 0)->every, 0);
-  EXPECT_EQ(plan_of(ProbeLevel::kFull, 30, 0)->every, 8);
-  EXPECT_TRUE(plan_of(ProbeLevel::kAll, 30, 0)->is_complete());
+  EXPECT_FALSE(plan_of({ProbeLevel::kOff}, 30, 0));
+  EXPECT_EQ(plan_of({ProbeLevel::kBasic}, 30, 0)->every, 0);
+  EXPECT_EQ(plan_of({ProbeLevel::kFull}, 30, 0)->every, 8);
+  EXPECT_TRUE(plan_of({ProbeLevel::kAll}, 30, 0)->is_complete());
 }
 
 TEST(ProbeLevels, WatchTheLayerOfTheSmallestBudgetToo) {
@@ -44,13 +44,43 @@ TEST(ProbeLevels, WatchTheLayerOfTheSmallestBudgetToo) {
   model.head_dim = 64;
   const auto probe = [&](const char* text) {
     const auto policy = fit_policy(parse_policy(text), {Budget{std::nullopt, 100}, 1000, true});
-    return make_probe(ProbeLevel::kFull, model, *policy, 0, 0);
+    return make_probe({ProbeLevel::kFull}, model, *policy, 0, 0);
   };
   EXPECT_EQ(probe("h2o")->plan().extra_layer, std::nullopt);
   EXPECT_EQ(probe("h2o+pyramid")->plan().extra_layer,
             std::nullopt);  // the last one, watched anyway
   EXPECT_EQ(probe("h2o:positions=cache_relative"), nullptr);
   EXPECT_EQ(probe("full"), nullptr);
+}
+
+TEST(ProbeLevels, KeysNameWhatDiffersFromTheDefault) {
+  EXPECT_EQ(key_of(parse_probes("all", "f32", 0)), "all");
+  EXPECT_EQ(key_of(parse_probes("full", "int8", 100)), "full ghosts=int8 ghost_cap=100");
+  EXPECT_EQ(key_of(parse_probes("basic", "int8", 100)), "basic");  // remembers none
+  EXPECT_THROW(parse_probes("full", "int4", 0), UsageError);
+}
+
+TEST_F(SweepTest, RoundedOrForgottenGhostsChangeNoResultAndAreStated) {
+  const auto run_with = [&](const std::string& file, const std::string& ghosts, int cap) {
+    SweepOptions o = options(file, "h2o,tova", "0.2", kTasks);
+    o.ghosts = ghosts;
+    o.ghost_cap = cap;
+    return json::parse(run(o));
+  };
+  run_with("exact.db", "f32", 0);
+  const json rounded = run_with("rounded.db", "int8", 20);
+  EXPECT_EQ(rounded["probe_plan"]["text"],
+            "all 2 layers, every step, int8 ghosts, at most 20 copied ghosts a head");
+  Store exact = read("exact.db");
+  Store store = read("rounded.db");
+  for (const char* label : {"full@1.000", "h2o@0.200", "tova@0.200"})
+    EXPECT_EQ(fingerprint(exact, label, false), fingerprint(store, label, false)) << label;
+  for (const ResultRow& row : arm_results(store, find_arm(store, "tova@0.200").arm_id)) {
+    const std::map<std::string, double> metrics(row.metrics.begin(), row.metrics.end());
+    EXPECT_LT(metrics.at("ghost_coverage"), 1.0) << row.sample_key;
+    EXPECT_GT(metrics.at("ghost_coverage"), 0.0) << row.sample_key;
+    EXPECT_GT(metrics.at("ghost_logit_bound"), 0.0) << row.sample_key;
+  }
 }
 
 TEST_F(SweepTest, NoLevelOfProbesChangesAResult) {

@@ -70,8 +70,8 @@ class SweepTest : public ::testing::Test {
       out << row.task << ' ' << row.sample_key << ' ' << row.status << ' ' << row.mode_run << ' '
           << row.output_text;
       for (const auto& [name, value] : row.metrics) {
-        const bool probe =
-            name.starts_with("rebound") || name.starts_with("hit_") || name.starts_with("mass_hit");
+        const bool probe = name.starts_with("rebound") || name.starts_with("hit_") ||
+                           name.starts_with("mass_hit") || name.starts_with("ghost_");
         if (with_probes || !probe) out << ' ' << name << '=' << value;
       }
       out << '\n';

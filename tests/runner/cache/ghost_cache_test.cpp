@@ -121,12 +121,50 @@ TEST_P(Ghosts, TakeLogitsThatAreKnown) {
   for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = float(i);
   const std::vector<float> own = {-1, -2};
   cpu::GhostRows rows;
-  rows.take(ghosts, kGroup, prompt, own);
+  rows.take(ghosts, queries_, kHeadDim, prompt, own);
   EXPECT_EQ(rows.logits()[0], 0);
   EXPECT_EQ(rows.logits()[1], 1);
   EXPECT_EQ(rows.logits()[201], -1);
   EXPECT_EQ(rows.logits()[202], kPrompt);
   EXPECT_EQ(rows.logits()[403], -2);
+}
+
+TEST_P(Ghosts, RoundedToAByteKeepTheBoundOnTheirLogits) {
+  PagePool codes({kHeadDim, GetParam(), true, KvFormat::kInt8});
+  GhostCache rounded(&codes);
+  rounded.remember_prompt(dense_, kept_);
+  EXPECT_TRUE(rounded.prompt_slots().empty());  // copied
+  ASSERT_EQ(rounded.n_ghosts(), 200);
+  GhostCache exact(&pool_);
+  exact.remember_prompt(dense_, kept_);
+  // As one would compare them: both in float32.
+  for (int g = 0; g < kGroup; ++g) {
+    cpu::GhostRows rows;
+    rows.attend(rounded, std::span(queries_).subspan(g, 1), kHeadDim);
+    ASSERT_EQ(rows.logit_bounds().size(), 1U);
+    const float bound = rows.logit_bounds()[0];
+    EXPECT_GT(bound, 0.0F);
+    double largest = 0;
+    float key[kHeadDim];
+    for (int i = 0; i < exact.n_ghosts(); ++i) {
+      dense_.read_key(exact.positions()[i], key);
+      double logit = 0;
+      for (int j = 0; j < kHeadDim; ++j) logit += double(key[j]) * double(queries_[g].q[j]);
+      largest = std::max(largest, std::abs(logit - double(rows.logits()[i])));
+    }
+    EXPECT_LE(largest, double(bound));
+    EXPECT_GT(largest, double(bound) / 100);  // it is a bound of this, not of anything
+  }
+  EXPECT_EQ(exact.largest_key_scale(), 0.0F);
+}
+
+TEST_P(Ghosts, BeyondTheCapAreCountedOnly) {
+  GhostCache ghosts(&pool_, 5);
+  ghosts.remember_prompt(dense_, kept_);  // shared, which takes nothing
+  for (int slot = 0; slot < 8; ++slot) ghosts.remember(dense_, 3 * slot);
+  EXPECT_EQ(ghosts.n_ghosts(), 205);
+  EXPECT_EQ(ghosts.n_forgotten(), 3);
+  EXPECT_EQ(ghosts.positions().back(), 12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Ghosts, ::testing::Values(DType::kF32, DType::kBF16),
