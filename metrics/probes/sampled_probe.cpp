@@ -10,18 +10,43 @@
 namespace kvscope {
 namespace {
 
-const RunningStat& stat_of(const HeadMeasurements& measured, int metric) {
-  switch (metric) {
-    case kHitAt32Steps:
-      return measured.hit_at_32.overall;
-    case kHitAtP90Steps:
-      return measured.hit_at_p90.overall;
-    default:
-      return measured.rebound_mass.overall;
+struct Total {
+  double sum = 0;
+  std::int64_t n = 0;
+};
+
+Total total_of(const std::vector<RunningStat>& by_step_bin) {
+  Total total;
+  for (const RunningStat& bin : by_step_bin) {
+    total.sum += bin.mean * double(bin.n);
+    total.n += bin.n;
   }
+  return total;
 }
 
-double sum_of(const RunningStat& stat) { return stat.mean * double(stat.n); }
+std::array<Total, kSampledMetrics> totals_of(const HeadMeasurements& measured) {
+  std::array<Total, kSampledMetrics> totals;
+  totals[kReboundMassSteps] = total_of(measured.rebound_mass.by_step_bin);
+  totals[kHitAt32Steps] = total_of(measured.hit_at_32.by_step_bin);
+  totals[kHitAtP90Steps] = total_of(measured.hit_at_p90.by_step_bin);
+  return totals;
+}
+
+// Σ w·(z - largest). Independent lanes, combined in a fixed order, so that it vectorises.
+double weighted_depth(std::span<const float> weights, std::span<const float> logits,
+                      float largest) {
+  constexpr std::size_t kLanes = 8;
+  std::array<double, kLanes> lanes{};
+  std::size_t i = 0;
+  for (; i + kLanes <= weights.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] += double(weights[i + lane] * (logits[i + lane] - largest));
+  }
+  for (; i < weights.size(); ++i) lanes[0] += double(weights[i] * (logits[i] - largest));
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
 
 // One layer of `from`, of whose values none are in the means.
 void show_layer(ProbeSummary& summary, const ProbeSummary& from, int layer) {
@@ -105,9 +130,7 @@ void SampledProbe::watch(Head& head, const AttentionRow& row) {
   head.weights.resize(std::max(head.weights.size(), row.visible_logits.size()));
   const auto weights = std::span(head.weights).first(row.visible_logits.size());
   const ExpSum sum = exp_weights(row.visible_logits, weights);
-  double weighted = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    weighted += double(weights[i]) * double(row.visible_logits[i] - sum.largest_logit);
+  const double weighted = weighted_depth(weights, row.visible_logits, sum.largest_logit);
   const double share = 1.0 / shape_.group_size;
   head.entropy_nats += share * (std::log(sum.sum) - weighted / sum.sum);
   head.lse_visible += share * sum.lse();
@@ -122,18 +145,16 @@ void SampledProbe::watch(Head& head, const AttentionRow& row) {
 void SampledProbe::note_step(Head& head, const AttentionRow& row) {
   AttentionProbe& probe = probe_of(row.layer);
   const HeadMeasurements& measured = probe.measured(row.layer, row.kv_head);
-  std::array<double, kSampledMetrics> before{};
-  for (int m = 0; m < kSampledMetrics; ++m) before[std::size_t(m)] = sum_of(stat_of(measured, m));
-  const std::int64_t n_before = measured.rebound_mass.overall.n;
+  const auto before = totals_of(measured);
   probe.attention_row(row);
-  const std::int64_t n = measured.rebound_mass.overall.n - n_before;
+  const auto after = totals_of(measured);
+  const std::int64_t n = after[kReboundMassSteps].n - before[kReboundMassSteps].n;
   if (n == 0 || row.layer == plan_.extra_layer) return;
   if (head.steps.empty() || head.steps.back().position != row.position)
     head.steps.push_back({.position = row.position});
   StepSums& step = head.steps.back();
   step.n += n;
-  for (int m = 0; m < kSampledMetrics; ++m)
-    step.sums[std::size_t(m)] += sum_of(stat_of(measured, m)) - before[std::size_t(m)];
+  for (std::size_t m = 0; m < after.size(); ++m) step.sums[m] += after[m].sum - before[m].sum;
 }
 
 SampledFacts SampledProbe::sampled_facts() const {
