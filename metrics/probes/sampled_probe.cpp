@@ -71,8 +71,9 @@ SampledProbe::SampledProbe(const AttentionProbeShape& shape, const AttentionProb
       first_counted_position_(config.first_counted_position),
       plan_(std::move(plan)),
       probe_(shape, config),
-      extra_(shape, config),
-      heads_(std::size_t(shape.n_layers) * std::size_t(shape.n_kv_heads)) {}
+      heads_(std::size_t(shape.n_layers) * std::size_t(shape.n_kv_heads)) {
+  if (plan_.extra_layer) extra_.emplace(shape, config);
+}
 
 RowView SampledProbe::layer_view(int layer) const {
   if (!plan_.looks_at(layer)) return RowView::kNothing;
@@ -180,7 +181,7 @@ ProbeSummary SampledProbe::summary() const {
   ProbeSummary summary = probe_.summary();
   for (const Head& head : heads_) summary.ghosts.merge(head.ghosts);
   if (plan_.is_complete()) return summary;
-  if (plan_.extra_layer) show_layer(summary, extra_.summary(), *plan_.extra_layer);
+  if (plan_.extra_layer) show_layer(summary, extra_->summary(), *plan_.extra_layer);
   summary.sampled = sampled_facts();
   return summary;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -58,7 +59,7 @@ class SampledProbe final : public ProbeSink {
   Head& head(int layer, int kv_head) {
     return heads_[std::size_t(layer) * std::size_t(shape_.n_kv_heads) + std::size_t(kv_head)];
   }
-  AttentionProbe& probe_of(int layer) { return layer == plan_.extra_layer ? extra_ : probe_; }
+  AttentionProbe& probe_of(int layer) { return layer == plan_.extra_layer ? *extra_ : probe_; }
   void watch(Head& head, const AttentionRow& row);
   void note_step(Head& head, const AttentionRow& row);
   SampledFacts sampled_facts() const;
@@ -66,9 +67,9 @@ class SampledProbe final : public ProbeSink {
   AttentionProbeShape shape_;
   int first_counted_position_;
   SamplingPlan plan_;
-  AttentionProbe probe_;     // the plan's layers
-  AttentionProbe extra_;     // the extra layer
-  std::vector<Head> heads_;  // [n_layers][n_kv_heads]
+  AttentionProbe probe_;                 // the plan's layers
+  std::optional<AttentionProbe> extra_;  // of the extra layer
+  std::vector<Head> heads_;              // [n_layers][n_kv_heads]
 };
 
 }  // namespace kvscope
