@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "harness/report/probe_plan.h"
 #include "harness/store/database.h"
 #include "harness/store/statement.h"
 #include "harness/tasks/task.h"
@@ -116,6 +117,7 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
       }
     }
   }
+  for (SweepTask& task : tasks) task.probe_plan = stored_probe_plan(store, sweep_uuid);
   return tasks;
 }
 

@@ -141,7 +141,8 @@ class AnswerTask final : public Task {
     const bool beyond = positions > context && !run.beyond_context;
     const auto add = [&](std::size_t arm_index, std::ptrdiff_t outcome) {
       const ArmPlan& arm = run.arms[arm_index];
-      FittedArm fitted = fit_arm(run, arm, {arm.budget, length, false}, length);
+      FittedArm fitted =
+          fit_arm(run, arm, {arm.budget, length, false}, {length, sample.input_sha256});
       if (beyond && fitted.policy && !has_bounded_positions(*fitted.policy, false, context)) {
         fitted.policy = nullptr;
         fitted.skipped = beyond_context_outcome(positions, context);
