@@ -81,6 +81,11 @@ std::vector<Pair> oriented_pairs(const PairedValues& values) {
   return pairs;
 }
 
+// Follows from lengths and budgets, hardly from chance.
+bool is_storage(const PairedValues& values) {
+  return values.unit == "bytes" || values.unit == "tokens";
+}
+
 Json band_json(const Interval& band) { return Json::array({band.low, band.high}); }
 
 std::string band_text(int count, const Interval& band) {
@@ -102,7 +107,7 @@ ExitCode run_self_tests(const GateOptions& options) {
   Json rows = Json::array();
   bool all = true;
   for (const PairedValues& values : paired_values(store, a.arm_id, b.arm_id)) {
-    if (!wanted.empty() && !wanted.contains(values.metric)) continue;
+    if (wanted.empty() ? is_storage(values) : !wanted.contains(values.metric)) continue;
     const std::vector<Pair> pairs = oriented_pairs(values);
     SelfTest test;
     try {
@@ -179,7 +184,10 @@ void add_gate_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--self-test", options->self_test,
                     "Try the rule itself on the recorded pairs of two arms");
   command->add_option("--arms", options->arms, "--self-test: the two arms")->expected(2);
-  command->add_option("--metrics", options->metrics, "--self-test: only these")->delimiter(',');
+  command
+      ->add_option("--metrics", options->metrics,
+                   "--self-test: only these (default: all that measure quality)")
+      ->delimiter(',');
   command->add_option("--runs", options->runs, "--self-test: gates of each kind (default 1000)")
       ->check(CLI::Range(100, 1'000'000));
   command->add_option("--alpha", options->alpha, "--self-test: level (default 0.05)");

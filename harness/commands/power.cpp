@@ -1,6 +1,7 @@
 #include "harness/commands/power.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -92,7 +93,8 @@ ExitCode run_power(const PowerOptions& options) {
   Json rows = Json::array();
   for (const PairedValues& values : paired_values(store, a.arm_id, b.arm_id)) {
     const auto& wanted = options.metrics;
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), values.metric) == wanted.end()) {
+    const bool is_storage = values.unit == "bytes" || values.unit == "tokens";
+    if (wanted.empty() ? is_storage : std::ranges::find(wanted, values.metric) == wanted.end()) {
       continue;
     }
     const std::optional<Needs> needs = needs_of(values, options);
@@ -146,7 +148,9 @@ void add_power_command(CLI::App& app, CommandContext& context) {
   command->add_option("A", options->a, "Arm: POLICY@BUDGET, row id or key")->required();
   command->add_option("B", options->b, "Arm")->required();
   command->add_option("--db", options->database, "Database of sweeps (default kvscope.db)");
-  command->add_option("--metrics", options->metrics, "Only these, separated by commas")
+  command
+      ->add_option("--metrics", options->metrics,
+                   "Only these, separated by commas (default: all that measure quality)")
       ->delimiter(',');
   command->add_option("--margin", options->margin, "Loss that must be found, in the metric's unit");
   command->add_option("--alpha", options->alpha, "Level, one-sided (default 0.05)");
