@@ -1,5 +1,10 @@
 #include "harness/store/metric_info.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "metrics/quality/scorers.h"
+
 namespace kvscope {
 namespace {
 
@@ -7,10 +12,6 @@ constexpr MetricInfo kMetrics[] = {
     {"nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the scored tokens; perplexity is its exponential."},
     {"recall", "ratio", "binary", "higher", "1 if the answer holds the hidden value, else 0."},
-    {"exact_match", "ratio", "binary", "higher",
-     "1 if the normalised answer equals one of the gold answers, else 0."},
-    {"token_f1", "ratio", "continuous", "higher",
-     "Harmonic mean of precision and recall of the answer's words, best gold answer."},
     {"gold_nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the gold answer's tokens."},
     {"kl_full_nats", "nats", "continuous", "lower",
@@ -46,10 +47,21 @@ constexpr MetricInfo kMetrics[] = {
 
 }  // namespace
 
-std::span<const MetricInfo> metric_infos() { return kMetrics; }
+// The table and the scores of published benchmarks.
+std::span<const MetricInfo> metric_infos() {
+  static const std::vector<MetricInfo> kAll = [] {
+    std::vector<MetricInfo> all(std::begin(kMetrics), std::end(kMetrics));
+    for (const ScorerInfo& scorer : scorer_infos()) {
+      if (std::ranges::find(all, scorer.name, &MetricInfo::name) != all.end()) continue;
+      all.push_back({scorer.name, "ratio", scorer.kind, "higher", scorer.help});
+    }
+    return all;
+  }();
+  return kAll;
+}
 
 const MetricInfo* find_metric(std::string_view name) {
-  for (const MetricInfo& metric : kMetrics) {
+  for (const MetricInfo& metric : metric_infos()) {
     if (metric.name == name) return &metric;
   }
   return nullptr;

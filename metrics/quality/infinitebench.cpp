@@ -128,8 +128,9 @@ double code_debug(std::string_view answer, std::span<const std::string> golds) {
       plain.replace(at, option.size(), " ");
     }
   }
-  const auto rest = behind_prefix(single_spaced(plain), kPrefixes);
-  return rest ? starts_with_one(std::string(*rest), golds.first(2)) : 0;
+  plain = single_spaced(plain);
+  const auto rest = behind_prefix(plain, kPrefixes);
+  return rest ? starts_with_one(*rest, golds.first(2)) : 0;
 }
 
 double last_integer(std::string_view answer, std::span<const std::string> golds) {
