@@ -8,12 +8,15 @@
 #include "harness/commands/common.h"
 #include "harness/commands/compare.h"
 #include "harness/commands/conform.h"
+#include "harness/commands/dataset.h"
 #include "harness/commands/doctor.h"
+#include "harness/commands/export.h"
 #include "harness/commands/gate.h"
 #include "harness/commands/generate.h"
 #include "harness/commands/list.h"
 #include "harness/commands/power.h"
 #include "harness/commands/run.h"
+#include "harness/commands/score_answers.h"
 #include "harness/commands/score.h"
 #include "harness/commands/show.h"
 #include "harness/commands/simulate.h"
@@ -53,6 +56,9 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   add_trace_command(app, context);
   add_simulate_command(app, context);
   add_stats_command(app, context);
+  add_export_command(app, context);
+  add_dataset_command(app, context);
+  add_score_answers_command(app, context);
   add_bench_command(app, context);
   add_doctor_command(app, context);
   add_conform_command(app, context);

@@ -106,6 +106,8 @@ std::string options_json(const SweepOptions& o, const Model& model,
       {"text", o.files.text.string()},
       {"haystack", o.files.haystack.string()},
       {"qa", o.files.qa.string()},
+      {"qa_prompts", o.files.qa_prompts.string()},
+      {"qa_lengths", o.files.qa_lengths.string()},
       {"context", o.files.context}};
   for (const PlannedTask& task : tasks) {
     json["tasks"].push_back({{"name", task.spec.name}, {"keys", task.spec.values}});
@@ -229,7 +231,17 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
                      "Text for perplexity (default: a book of scripts/prepare-texts)");
   command.add_option("--haystack", options.files.haystack,
                      "Text file or folder of .txt to hide needles in (default: noise)");
-  command.add_option("--qa", options.files.qa, "Questions in SQuAD's format (default: generated)");
+  command.add_option("--qa,--data", options.files.qa,
+                     "Questions for qa, a file or folder of any format that `kvscope list formats` "
+                     "names (default: generated)");
+  command.add_option(
+      "--qa-prompts", options.files.qa_prompts,
+      "Prompts instead of the format's: a text with {context}, {input} and {options}, or "
+      "a JSON object of such texts by task (dataset2prompt.json)");
+  command.add_option("--qa-lengths", options.files.qa_lengths,
+                     "Tokens of an answer by task, a JSON object (dataset2maxlen.json)");
+  command.add_flag("--skip-bad-records", options.files.skip_bad_records,
+                   "Go on without records of --qa that cannot be used; says how many");
   command.add_option("--context", options.files.context, "Tokens of a perplexity window")
       ->capture_default_str()
       ->check(CLI::Range(4, 1'000'000));

@@ -1,9 +1,12 @@
 #include "harness/store/metric_info.h"
 
+#include <algorithm>
 #include <deque>
 #include <iterator>
 #include <string>
 #include <vector>
+
+#include "metrics/quality/scorers.h"
 
 namespace kvscope {
 namespace {
@@ -12,10 +15,6 @@ constexpr MetricInfo kMetrics[] = {
     {"nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the scored tokens; perplexity is its exponential."},
     {"recall", "ratio", "binary", "higher", "1 if the answer holds the hidden value, else 0."},
-    {"exact_match", "ratio", "binary", "higher",
-     "1 if the normalised answer equals one of the gold answers, else 0."},
-    {"token_f1", "ratio", "continuous", "higher",
-     "Harmonic mean of precision and recall of the answer's words, best gold answer."},
     {"gold_nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the gold answer's tokens."},
     {"kl_full_nats", "nats", "continuous", "lower",
@@ -71,6 +70,11 @@ struct Table {
       metric.help = texts.emplace_back(std::string(metric.help) +
                                        " From the layers and steps of the sampling plan.");
       metrics.push_back(metric);
+    }
+    // Scores of published benchmarks, under their authors' names.
+    for (const ScorerInfo& scorer : scorer_infos()) {
+      if (std::ranges::find(metrics, scorer.name, &MetricInfo::name) != metrics.end()) continue;
+      metrics.push_back({scorer.name, "ratio", scorer.kind, "higher", scorer.help});
     }
   }
 };

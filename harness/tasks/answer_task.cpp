@@ -32,7 +32,7 @@ struct Prepared {
 class AnswerTask final : public Task {
  public:
   AnswerTask(Dataset dataset, AnswerScorer scorer)
-      : dataset_(std::move(dataset)), scorer_(scorer) {}
+      : dataset_(std::move(dataset)), scorer_(std::move(scorer)) {}
 
   const Dataset& dataset() const override { return dataset_; }
 
@@ -218,7 +218,7 @@ class AnswerTask final : public Task {
 }  // namespace
 
 std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer) {
-  return std::make_unique<AnswerTask>(std::move(dataset), scorer);
+  return std::make_unique<AnswerTask>(std::move(dataset), std::move(scorer));
 }
 
 }  // namespace kvscope

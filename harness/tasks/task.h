@@ -23,7 +23,10 @@ namespace kvscope {
 struct TaskFiles {
   std::filesystem::path text;
   std::filesystem::path haystack;
-  std::filesystem::path qa;
+  std::filesystem::path qa;          // any format of datasets/questions/formats.cpp
+  std::filesystem::path qa_prompts;  // the user's prompts instead of the format's
+  std::filesystem::path qa_lengths;  // and answer lengths
+  bool skip_bad_records = false;
   int context = 1024;  // tokens of a perplexity window, unless the task's own key says otherwise
 };
 
