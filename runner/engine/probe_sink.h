@@ -20,6 +20,9 @@ struct AttentionRow {
   std::span<const std::int32_t> visible_positions;  // [n_visible]
   std::span<const float> ghost_logits;              // [n_ghosts], order of eviction
   std::span<const std::int32_t> ghost_positions;    // [n_ghosts]
+  std::span<const float>
+      visible_output;                   // [head_dim] o_V of the visible set; empty where not asked
+  std::span<const float> ghost_output;  // [head_dim] o_E of the ghosts; empty where not asked
 };
 
 // Calls for different (layer, kv_head) may come from different threads at once; for one pair they
