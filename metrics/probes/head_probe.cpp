@@ -84,7 +84,7 @@ void HeadProbe::attention_row(const AttentionRow& row) {
       row_part(row.visible_logits, row.visible_positions, universe, visible_weights_);
   RowPart ghosts{.exp = exp_weights({}, {})};
   if (sees_ghosts) {
-    ghosts = row_part(row.ghost_logits, row.ghost_positions, universe, ghost_weights_);
+    ghosts = row_part(row.ghost_logits, row.ghost_positions, universe, ghost_weights_, false);
   }
 
   // Each part is relative to its own largest logit; on one scale they are shares of full attention.
@@ -147,7 +147,7 @@ void HeadProbe::measure(const AttentionRow& row, const RowPart& visible, const R
   measured_.rebound_mass.add(rebound, bin);
   measured_.mass_hit.add(visible_share, bin);
   ++measured_.rebound_mass_histogram[histogram_bucket(rebound)];
-  measure_hits(row, bin);
+  measure_hits(row, std::max(visible.exp.largest_logit, ghosts.exp.largest_logit), bin);
 
   const std::size_t n_seen = row.visible_logits.size() + row.ghost_logits.size();
   measured_.delta_normalised_entropy_full.add(
@@ -171,16 +171,17 @@ void HeadProbe::measure(const AttentionRow& row, const RowPart& visible, const R
   }
 }
 
-void HeadProbe::measure_hits(const AttentionRow& row, int bin) {
+void HeadProbe::measure_hits(const AttentionRow& row, float top_logit, int bin) {
   const SplitRow split{row.visible_logits, row.visible_positions, row.ghost_logits,
                        row.ghost_positions};
-  const TopHits top = hit_rate_.top_hits(split, kTopKeys, universe_at(row.position), row.position);
+  hit_rate_.begin_row(split, visible_weights_, ghost_weights_, top_logit);
+  const TopHits top = hit_rate_.top_hits(kTopKeys, universe_at(row.position), row.position);
   measured_.top_keys.hits += top.all.hits;
   measured_.top_keys.of += top.all.of;
   measured_.hit_at_32.add(top.all.ratio(), bin);
   if (top.inside.of > 0) measured_.nontrivial_hit_at_32.add(top.inside.ratio(), bin);
   std::array<MassHits, kHitMassShares.size()> nuclei;
-  hit_rate_.hits_at_masses(split, visible_weights_, ghost_weights_, kHitMassShares, nuclei);
+  hit_rate_.hits_at_masses(kHitMassShares, nuclei);
   measured_.hit_at_p50.add(nuclei[0].hits.ratio(), bin);
   measured_.hit_at_p90.add(nuclei[1].hits.ratio(), bin);
   measured_.hit_at_p99.add(nuclei[2].hits.ratio(), bin);

@@ -95,7 +95,7 @@ class HeadProbe {
   int bin_of(int position) const;
   Universe universe_at(int position) const;
   void measure(const AttentionRow& row, const RowPart& visible, const RowPart& ghosts);
-  void measure_hits(const AttentionRow& row, int bin);
+  void measure_hits(const AttentionRow& row, float top_logit, int bin);
   void measure_visible(const AttentionRow& row, const RowPart& visible);
   void finish_group_row(const AttentionRow& row);
   void detect_events(const AttentionRow& row);

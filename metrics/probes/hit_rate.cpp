@@ -93,36 +93,13 @@ Hits HitRate::hit_at_k(const SplitRow& row, int k, Universe universe) {
   return {.hits = std::count_if(keys_.begin(), keys_.end(), is_visible), .of = std::ssize(keys_)};
 }
 
-TopHits HitRate::top_hits(const SplitRow& row, int k, const Universe& universe,
-                          std::int32_t newest) {
-  // At most so many positions are outside: with them the top holds k that are inside.
-  const std::int32_t outside = universe.first + std::max(0, newest - universe.last);
-  TopKeys top(keys_, std::size_t(k) + std::size_t(outside));
-  top.add_all(row.visible_logits, row.visible_positions, false, {});
-  top.add_all(row.ghost_logits, row.ghost_positions, true, {});
-  top.cut();
-  TopHits hits;
-  hits.all = hits_of_largest(keys_, std::size_t(k));
-  std::erase_if(keys_, [&](std::uint64_t key) {
-    return position_of(key) < universe.first || position_of(key) > universe.last;
-  });
-  hits.inside = hits_of_largest(keys_, std::size_t(k));
-  return hits;
-}
-
-MassHits HitRate::hit_at_mass(const SplitRow& row, std::span<const float> visible_weights,
-                              std::span<const float> ghost_weights, double share) {
-  MassHits hits;
-  hits_at_masses(row, visible_weights, ghost_weights, {&share, 1}, {&hits, 1});
-  return hits;
-}
-
-void HitRate::hits_at_masses(const SplitRow& row, std::span<const float> visible_weights,
-                             std::span<const float> ghost_weights, std::span<const double> shares,
-                             std::span<MassHits> out) {
+void HitRate::begin_row(const SplitRow& row, std::span<const float> visible_weights,
+                        std::span<const float> ghost_weights, float top) {
+  row_ = row;
+  visible_weights_ = visible_weights;
+  ghost_weights_ = ghost_weights;
   // Buckets of equal width in logit, the largest first, so that only buckets with a crossing token
   // need selection.
-  const float top = std::max(largest(row.visible_logits), largest(row.ghost_logits));
   find_buckets(row.visible_logits, top, visible_bucket_);
   find_buckets(row.ghost_logits, top, ghost_bucket_);
   buckets_.assign(kBuckets, Bucket{});
@@ -136,13 +113,55 @@ void HitRate::hits_at_masses(const SplitRow& row, std::span<const float> visible
     bucket.weight += double(ghost_weights[i]);
     ++bucket.n;
   }
-  double total = 0;
+  total_weight_ = 0;
   for (Bucket& bucket : buckets_) {
     bucket.weight += bucket.visible_weight;
     bucket.n += bucket.visible;
-    total += bucket.weight;
+    total_weight_ += bucket.weight;
   }
+}
 
+std::size_t HitRate::bucket_of_rank(std::int64_t n) const {
+  std::size_t at = 0;
+  for (; at + 1 < kBuckets; ++at) {
+    n -= buckets_[at].n;
+    if (n <= 0) break;
+  }
+  return at;
+}
+
+TopHits HitRate::top_hits(int k, const Universe& universe, std::int32_t newest) {
+  // At most so many positions are outside: with them the top holds k that are inside.
+  const std::int64_t outside = std::int64_t{universe.first} + std::max(0, newest - universe.last);
+  const std::size_t last = bucket_of_rank(k + outside);
+  keys_.clear();
+  const auto collect = [&](std::span<const float> logits, std::span<const std::int32_t> positions,
+                           std::span<const std::uint8_t> buckets, bool are_ghosts) {
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      if (buckets[i] <= last) keys_.push_back(make_rank_key(logits[i], positions[i], are_ghosts));
+    }
+  };
+  collect(row_.visible_logits, row_.visible_positions, visible_bucket_, false);
+  collect(row_.ghost_logits, row_.ghost_positions, ghost_bucket_, true);
+  TopHits hits;
+  hits.all = hits_of_largest(keys_, std::size_t(k));
+  std::erase_if(keys_, [&](std::uint64_t key) {
+    return position_of(key) < universe.first || position_of(key) > universe.last;
+  });
+  hits.inside = hits_of_largest(keys_, std::size_t(k));
+  return hits;
+}
+
+MassHits HitRate::hit_at_mass(const SplitRow& row, std::span<const float> visible_weights,
+                              std::span<const float> ghost_weights, double share) {
+  MassHits hits;
+  begin_row(row, visible_weights, ghost_weights,
+            std::max(largest(row.visible_logits), largest(row.ghost_logits)));
+  hits_at_masses({&share, 1}, {&hits, 1});
+  return hits;
+}
+
+void HitRate::hits_at_masses(std::span<const double> shares, std::span<MassHits> out) {
   constexpr std::uint8_t kNoShare = 255;
   std::array<std::uint8_t, kBuckets> share_of;  // the first that ends in the bucket
   share_of.fill(kNoShare);
@@ -151,7 +170,7 @@ void HitRate::hits_at_masses(const SplitRow& row, std::span<const float> visible
     Crossing& crossing = crossing_[s];
     out[s] = {};
     crossing.entries.clear();
-    crossing.wanted = shares[s] * total;
+    crossing.wanted = shares[s] * total_weight_;
     std::size_t at = 0;
     for (; at + 1 < kBuckets && buckets_[at].weight < crossing.wanted; ++at) {
       crossing.wanted -= buckets_[at].weight;
@@ -174,8 +193,8 @@ void HitRate::hits_at_masses(const SplitRow& row, std::span<const float> visible
           {make_rank_key(logits[i], positions[i], are_ghosts), double(weights[i])});
     }
   };
-  collect(visible_weights, row.visible_logits, row.visible_positions, visible_bucket_, false);
-  collect(ghost_weights, row.ghost_logits, row.ghost_positions, ghost_bucket_, true);
+  collect(visible_weights_, row_.visible_logits, row_.visible_positions, visible_bucket_, false);
+  collect(ghost_weights_, row_.ghost_logits, row_.ghost_positions, ghost_bucket_, true);
   for (std::size_t s = 0; s < shares.size(); ++s) {
     std::vector<Entry>& entries = crossing_[crossing_[s].entries_of].entries;
     const std::size_t n_chosen = choose_mass(entries, crossing_[s].wanted);

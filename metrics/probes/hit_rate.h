@@ -46,15 +46,17 @@ class HitRate {
   // >= 1.
   Hits hit_at_k(const SplitRow& row, int k, Universe universe = {});
 
-  // Both in one pass. newest: the largest position of the row.
-  TopHits top_hits(const SplitRow& row, int k, const Universe& universe, std::int32_t newest);
-
+  // Several of them of one row, for which its tokens are sorted into buckets by logit once.
+  // visible_weights, ghost_weights: any common multiple of e^logit. Spans must live until the next
+  // call. top: the largest logit.
+  void begin_row(const SplitRow& row, std::span<const float> visible_weights,
+                 std::span<const float> ghost_weights, float top);
+  // newest: the largest position of the row.
+  TopHits top_hits(int k, const Universe& universe, std::int32_t newest);
   // The same for the smallest set of top tokens whose share of all mass reaches each of `shares`
-  // (the crossing token included). visible_weights, ghost_weights: any common multiple of e^logit.
-  // 0 < share < 1, ascending; out: [shares].
-  void hits_at_masses(const SplitRow& row, std::span<const float> visible_weights,
-                      std::span<const float> ghost_weights, std::span<const double> shares,
-                      std::span<MassHits> out);
+  // (the crossing token included). 0 < share < 1; out: [shares].
+  void hits_at_masses(std::span<const double> shares, std::span<MassHits> out);
+
   MassHits hit_at_mass(const SplitRow& row, std::span<const float> visible_weights,
                        std::span<const float> ghost_weights, double share);
 
@@ -82,6 +84,13 @@ class HitRate {
   // of any.
   static std::size_t choose_mass(std::vector<Entry>& entries, double wanted);
 
+  // The first bucket whose tokens and all larger ones are at least n.
+  std::size_t bucket_of_rank(std::int64_t n) const;
+
+  SplitRow row_;
+  std::span<const float> visible_weights_;
+  std::span<const float> ghost_weights_;
+  double total_weight_ = 0;
   std::vector<std::uint64_t> keys_;
   std::vector<Bucket> buckets_;
   std::vector<std::uint8_t> visible_bucket_;  // [n_visible]

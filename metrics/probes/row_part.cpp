@@ -8,11 +8,16 @@ namespace kvscope {
 namespace {
 
 // Float lanes over blocks, then double: vectorises, and rounds like sums of few numbers.
-constexpr std::size_t kLanes = 8;
+constexpr std::size_t kLanes = 16;
 constexpr std::size_t kBlock = 256;
-using Lanes = std::array<float, kLanes>;
-
-double sum_of(const Lanes& lanes) {
+template <typename Term>
+double sum_over(std::size_t n, const Term& term) {
+  std::array<float, kLanes> lanes{};
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
+  }
+  for (; i < n; ++i) lanes[0] += term(i);
   double sum = 0;
   for (const float lane : lanes) sum += double(lane);
   return sum;
@@ -26,34 +31,23 @@ double RowPart::entropy_nats() const {
   return exp.sum > 0 ? std::max(0.0, std::log(exp.sum) - weighted_sum / exp.sum) : 0;
 }
 
-double RowPart::recent_share() const {
-  return std::max(0.0, (exp.sum - inside_sum - before_sum) / exp.sum);
-}
-
 RowPart row_part(std::span<const float> logits, std::span<const std::int32_t> positions,
-                 const Universe& universe, std::span<float> weights) {
+                 const Universe& universe, std::span<float> weights, bool ends) {
   RowPart part{.exp = exp_weights(logits, weights)};
   const float largest = part.exp.largest_logit;
   const std::int32_t first = universe.first;
   const std::int32_t last = universe.last;
   for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
-    const std::size_t end = std::min(logits.size(), begin + kBlock);
-    Lanes weighted{};
-    Lanes before{};
-    Lanes inside{};
-    const auto add = [&](std::size_t i, std::size_t lane) {
-      weighted[lane] += weights[i] * (logits[i] - largest);
-      before[lane] += positions[i] < first ? weights[i] : 0.0F;
-      inside[lane] += positions[i] >= first && positions[i] <= last ? weights[i] : 0.0F;
-    };
-    std::size_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (std::size_t lane = 0; lane < kLanes; ++lane) add(i + lane, lane);
-    }
-    for (; i < end; ++i) add(i, 0);
-    part.weighted_sum += sum_of(weighted);
-    part.before_sum += sum_of(before);
-    part.inside_sum += sum_of(inside);
+    const std::size_t n = std::min(logits.size() - begin, kBlock);
+    const float* w = weights.data() + begin;
+    const float* z = logits.data() + begin;
+    const std::int32_t* at = positions.data() + begin;
+    part.weighted_sum += sum_over(n, [=](std::size_t i) { return w[i] * (z[i] - largest); });
+    part.inside_sum +=
+        sum_over(n, [=](std::size_t i) { return at[i] >= first && at[i] <= last ? w[i] : 0.0F; });
+    if (!ends) continue;
+    part.before_sum += sum_over(n, [=](std::size_t i) { return at[i] < first ? w[i] : 0.0F; });
+    part.after_sum += sum_over(n, [=](std::size_t i) { return at[i] > last ? w[i] : 0.0F; });
   }
   return part;
 }

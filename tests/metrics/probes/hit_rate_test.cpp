@@ -146,7 +146,8 @@ TEST(HitRate, EqualsAFullSort) {
     // All shares at once are each alone.
     const std::vector<double> shares = {0.1, 0.5, 0.51, 0.9, 0.999};
     std::vector<MassHits> together(shares.size());
-    reused.hits_at_masses(split, weights[1], weights[0], shares, together);
+    reused.begin_row(split, weights[1], weights[0], tokens.front().logit);
+    reused.hits_at_masses(shares, together);
     for (std::size_t i = 0; i < shares.size(); ++i) {
       const MassHits alone = HitRate().hit_at_mass(split, weights[1], weights[0], shares[i]);
       EXPECT_EQ(together[i].hits.hits, alone.hits.hits);
@@ -155,7 +156,7 @@ TEST(HitRate, EqualsAFullSort) {
     }
     const Universe universe{.first = 4, .last = n - 1 - 32};
     for (const int k : {1, 7, 32}) {
-      const TopHits both = reused.top_hits(split, k, universe, n - 1);
+      const TopHits both = reused.top_hits(k, universe, n - 1);
       const Hits all = HitRate().hit_at_k(split, k);
       const Hits inside = HitRate().hit_at_k(split, k, universe);
       expect_hits(both.all, int(all.hits), int(all.of));
