@@ -87,7 +87,7 @@ TEST_F(Identities, HoldOnARealModel) {
   const Model model = load_model(*file, *backend, DType::kF32, DType::kF32);
   Engine engine(model, *backend);
   const auto ids =
-      load_tokenizer(*GgufFile::open(model_path()))->encode(kText, SpecialTokens::kText);
+      load_tokenizer(*GgufFile::open(model_path()))->encode(kText, SpecialTokens::kAsText);
   const ModelConfig& c = model.config;
   ASSERT_GT(ids.size(), 80U);
 
