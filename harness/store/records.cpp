@@ -36,11 +36,12 @@ std::string PolicyRecord::key() const {
   return sha256_hex(std::string_view(canonical + '\n' + build->second));
 }
 
-std::array<NamedProbe, 4> named_probes(const ProbeSummary& summary) {
-  return {{{"rebound_mass", summary.rebound_mass},
-           {"hit_at_32", summary.hit_at_32},
-           {"hit_at_90_mass", summary.hit_at_p90},
-           {"mass_hit", summary.mass_hit}}};
+std::vector<NamedProbe> named_probes(const ProbeSummary& summary) {
+  std::vector<NamedProbe> named;
+  for (const auto& quantity : named_quantities<ProbeMetric>()) {
+    named.push_back({quantity.metric, summary.*quantity.member});
+  }
+  return named;
 }
 
 std::string_view name_of(RunStatus status) {
