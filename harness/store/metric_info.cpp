@@ -7,6 +7,8 @@ constexpr MetricInfo kMetrics[] = {
     {"nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the scored tokens; perplexity is its exponential."},
     {"recall", "ratio", "binary", "higher", "1 if the answer holds the hidden value, else 0."},
+    {"string_match_all", "ratio", "continuous", "higher",
+     "Share of the values asked for that occur in the answer, whatever their case (RULER)."},
     {"exact_match", "ratio", "binary", "higher",
      "1 if the normalised answer equals one of the gold answers, else 0."},
     {"token_f1", "ratio", "continuous", "higher",
