@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "harness/store/database.h"
+#include "harness/store/metric_info.h"
 #include "harness/store/statement.h"
 #include "runner/base/error.h"
 
