@@ -1,5 +1,7 @@
 #include "metrics/probes/mass_log.h"
 
+#include <algorithm>
+
 namespace kvscope {
 namespace {
 
@@ -14,10 +16,9 @@ void add_weights(std::span<const std::int32_t> positions, std::span<const float>
 
 }  // namespace
 
-MassLog::MassLog(const AttentionProbeShape& shape, int first_row, int last_row)
+MassLog::MassLog(const AttentionProbeShape& shape, std::vector<int> rows)
     : n_kv_heads_(shape.n_kv_heads),
-      first_row_(first_row),
-      last_row_(last_row),
+      rows_(std::move(rows)),
       heads_(std::size_t(shape.n_layers) * std::size_t(shape.n_kv_heads),
              Head{GroupWeights(shape.group_size), {}, {}, {}, 0}) {}
 
@@ -34,7 +35,7 @@ void MassLog::prompt_cut(int layer, int kv_head, int prompt_tokens,
 void MassLog::attention_row(const AttentionRow& row) {
   Head& seen = head(row.layer, row.kv_head);
   seen.last_row = row.position;
-  if (row.position < first_row_ || row.position > last_row_) return;
+  if (!std::binary_search(rows_.begin(), rows_.end(), row.position)) return;
   if (!seen.weights.add(row)) return;
   add_weights(row.ghost_positions, seen.weights.ghosts(), seen.ghost_mass);
   add_weights(row.visible_positions, seen.weights.visible(), seen.cached_mass);

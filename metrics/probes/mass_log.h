@@ -14,12 +14,14 @@
 
 namespace kvscope {
 
-// Sums over the rows at positions first_row … last_row; weights as in group_weights.h. Frame: local
-// to the watched sequence. One that evicts nothing, fed the full arm's tokens, has the full arm's
+// Sums over the rows at the given positions; weights as in group_weights.h. Frame: local to the
+// watched sequence. One that evicts nothing, fed the full arm's tokens, has the full arm's
 // bits: the paired frame (policies.md 8).
 class MassLog final : public ProbeSink {
  public:
-  MassLog(const AttentionProbeShape& shape, int first_row, int last_row);
+  MassLog(const AttentionProbeShape& shape, std::vector<int> rows);  // ascending positions
+
+  std::span<const int> rows() const { return rows_; }
 
   void prompt_cut(int layer, int kv_head, int prompt_tokens,
                   std::span<const std::int32_t> ghost_positions,
@@ -51,8 +53,7 @@ class MassLog final : public ProbeSink {
     return heads_[std::size_t(layer) * std::size_t(n_kv_heads_) + std::size_t(kv_head)];
   }
   int n_kv_heads_;
-  int first_row_;
-  int last_row_;
+  std::vector<int> rows_;
   std::vector<Head> heads_;  // [n_layers][n_kv_heads]
 };
 

@@ -128,14 +128,14 @@ TEST(EventLog, ARowThatIsNotANumberIsNoEvent) {
 }
 
 TEST(MassLog, SumsEachTokensShareOverTheRowsAskedFor) {
-  MassLog log(kShape, 70, 75);
+  MassLog log(kShape, {70, 71, 75});
   NaiveWeights naive;
   ProbeTee both(log, naive);
   RandomStream stream(0, 0, 3, 23);
   for (int t = 0; t < 90; ++t) stream.step(40, both);
   std::map<int, double> ghosts;
   std::map<int, double> cached;
-  for (int row = 70; row <= 75; ++row) {
+  for (const int row : {70, 71, 75}) {
     for (const auto& [position, weight] : naive.rows.at(row).ghosts) ghosts[position] += weight;
     for (const auto& [position, weight] : naive.rows.at(row).visible) cached[position] += weight;
   }
@@ -148,7 +148,7 @@ TEST(MassLog, SumsEachTokensShareOverTheRowsAskedFor) {
       total += masses[i];
     }
   }
-  EXPECT_NEAR(total, 6.0, 1e-5);  // a row's shares add up to one
+  EXPECT_NEAR(total, 3.0, 1e-5);  // a row's shares add up to one
   for (const std::int32_t ghost : stream.ghosts())
     EXPECT_EQ(log.evicted_at(0, 0, ghost), naive.evicted_at.at(ghost));
   EXPECT_FALSE(log.evicted_at(0, 0, stream.visible().front()));
