@@ -11,6 +11,7 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
   add_bench_sweep(*command, context);
   add_bench_score(*command, context);
   add_bench_load(*command, context);
+  add_bench_store(*command, context);
   add_bench_gpu(*command, context);
   command->footer(
       "Examples:\n"

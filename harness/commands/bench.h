@@ -12,6 +12,7 @@ void add_bench_engine(CLI::App& bench, CommandContext& context);  // prefill and
 void add_bench_sweep(CLI::App& bench, CommandContext& context);   // many arms against full alone
 void add_bench_score(CLI::App& bench, CommandContext& context);   // in-stream scoring of a text
 void add_bench_load(CLI::App& bench, CommandContext& context);    // opening a model
+void add_bench_store(CLI::App& bench, CommandContext& context);   // rebound events in a database
 void add_bench_gpu(CLI::App& bench, CommandContext& context);     // a CUDA device against the CPU
 
 }  // namespace kvscope

@@ -19,6 +19,7 @@
 #include "harness/commands/sweep.h"
 #include "harness/commands/tokenize.h"
 #include "harness/commands/trace.h"
+#include "harness/commands/why.h"
 
 namespace kvscope {
 
@@ -43,6 +44,7 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   add_compare_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);
+  add_why_command(app, context);
   add_tokenize_command(app, context);
   add_score_command(app, context);
   add_generate_command(app, context);
