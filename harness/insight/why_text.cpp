@@ -28,7 +28,7 @@ std::string ratio(int part, int all) {
 
 std::string numbers(std::span<const float> values) {
   std::string text;
-  for (const float value : values) text += " " + format_significant(double(value), 3);
+  for (const float value : values) text.append(" ").append(format_significant(double(value), 3));
   return text;
 }
 

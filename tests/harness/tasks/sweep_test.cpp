@@ -54,7 +54,8 @@ TEST_F(SweepTest, EveryArmHasARowForEverySample) {
   }
   Statement probes(store.database(), "SELECT count(*) FROM layer_stat WHERE arm_id=?");
   probes.bind(tova.arm_id).step();
-  EXPECT_EQ(probes.integer(0), 6 * (4 + 1) * 2);  // samples × (probe metrics + KV bytes) × layers
+  // samples × (probe metrics + KV bytes) × layers, and of answers evidence survival twice
+  EXPECT_EQ(probes.integer(0), 6 * (4 + 1) * 2 + 4 * 2 * 2);
 }
 
 TEST_F(SweepTest, TheMeanOfATraceIsTheMetric) {
