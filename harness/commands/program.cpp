@@ -16,14 +16,15 @@
 #include "harness/commands/list.h"
 #include "harness/commands/power.h"
 #include "harness/commands/run.h"
-#include "harness/commands/score_answers.h"
 #include "harness/commands/score.h"
+#include "harness/commands/score_answers.h"
 #include "harness/commands/show.h"
 #include "harness/commands/simulate.h"
 #include "harness/commands/stats.h"
 #include "harness/commands/sweep.h"
 #include "harness/commands/tokenize.h"
 #include "harness/commands/trace.h"
+#include "harness/commands/why.h"
 
 namespace kvscope {
 
@@ -50,6 +51,7 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   add_power_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);
+  add_why_command(app, context);
   add_tokenize_command(app, context);
   add_score_command(app, context);
   add_generate_command(app, context);

@@ -117,6 +117,27 @@ std::string options_json(const SweepOptions& o, const Model& model,
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// UsageError for a sample that no task has: a trace that is asked for is not left out in silence.
+TraceChoice trace_choice(const SweepOptions& options, ProbeLevel probes,
+                         const std::vector<PlannedTask>& tasks) {
+  TraceChoice choice{false, options.trace, options.events};
+  if (options.trace.empty()) return choice;
+  if (probes == ProbeLevel::kOff) throw UsageError("--trace needs probes: leave --probe off out");
+  if (options.trace == std::vector<std::string>{"all"}) {
+    choice.all = true;
+    return choice;
+  }
+  for (const std::string& key : options.trace) {
+    const bool is_there = std::ranges::any_of(tasks, [&](const PlannedTask& task) {
+      const auto samples = sample_records(task.task->dataset());
+      return std::ranges::find(samples, key, &SampleRecord::sample_key) != samples.end();
+    });
+    if (!is_there)
+      throw UsageError("--trace: no task has a sample '" + key + "'; write its whole key, or all");
+  }
+  return choice;
+}
+
 // The sweep's rows in the store.
 struct StoredSweep {
   std::string uuid;
@@ -259,6 +280,15 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
       "full unless the suite says otherwise");
   add_ghost_options(command, options.ghosts, options.ghost_cap);
   command
+      .add_option(
+          "--trace", options.trace,
+          "Samples whose single rebound events are kept, by key and separated by commas, or "
+          "all (show --events, why)")
+      ->delimiter(',');
+  command.add_option("--events", options.events, "Of each traced result, the heaviest events kept")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  command
       .add_option("--prefix-cache-mib", options.prefix_cache_mib,
                   "Memory for prompts' common beginnings, which are computed once; 0: off. The "
                   "results are the same")
@@ -309,8 +339,11 @@ ExitCode run_sweep(const SweepOptions& asked, const CudaSupport& cuda) {
   const Model& model = *opened.model;
   opened.engine->use_prefix_cache(std::int64_t{options.prefix_cache_mib} << 20);
   const std::vector<PlannedTask> tasks = plan_tasks(options, std::move(specs), *opened.tokenizer);
+  const TraceChoice trace = trace_choice(options, probes, tasks);
   Store store = Store::open(options.database, StoreAccess::kCreate);
   const StoredSweep sweep = open_sweep(store, options, model, arms, tasks);
+  if (sweep.resumed && !options.trace.empty())
+    std::fprintf(stderr, "note: results that are there already are not traced; --new is\n");
   if (sweep.finished) {
     std::fprintf(stderr, "This plan is finished in %s (sweep %s); --new runs it again.\n",
                  options.database.c_str(), sweep.uuid.c_str());
@@ -340,10 +373,13 @@ ExitCode run_sweep(const SweepOptions& asked, const CudaSupport& cuda) {
       std::fprintf(stderr, "Metrics: http://%s/metrics\n", address->c_str());
     }
   }
-  const TaskRun run{
-      *opened.engine, *opened.tokenizer, arms, probes, options.model.beyond_context, [&signals] {
-        return signals.requested();
-      }};
+  const TaskRun run{*opened.engine,
+                    *opened.tokenizer,
+                    arms,
+                    probes,
+                    options.model.beyond_context,
+                    [&signals] { return signals.requested(); },
+                    trace};
   const Walk plan{store,
                   run_id,
                   sweep.arm_ids,

@@ -27,12 +27,18 @@ struct SweepOptions {
   std::string probe;  // empty: the suite's, or kDefaultProbeLevel
   std::string ghosts = "f32";
   int ghost_cap = 0;
+  std::vector<std::string> trace;  // sample keys, or "all"
+  int events = TraceChoice::kMostEvents;
   bool fresh = false;  // --new
   int prefix_cache_mib = 512;
   std::string metrics_listen;
   std::string metrics_textfile;
   bool json = false;
 };
+
+// The text of perplexity where none is named: a book that scripts/prepare-texts made, if it ever
+// ran; else empty.
+std::filesystem::path prepared_text();
 
 // Options that both commands have.
 void add_sweep_options(CLI::App& command, SweepOptions& options);

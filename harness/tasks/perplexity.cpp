@@ -33,15 +33,6 @@ constexpr TaskKey kKeys[] = {
      .help = "what is scored of a window of n: tokens n/2 to n-1, or as llama-perplexity does"},
 };
 
-// Arms that act from the first token and differ only in how a prompt would be prefilled do the same
-// here: there is no prefill.
-PolicySpec as_run(PolicySpec policy) {
-  if (!policy.acts_in_stream()) return policy;
-  policy.prefill = PrefillMode::kMonolithic;
-  policy.chunk = 1;
-  return policy;
-}
-
 std::string work_key(const ArmPlan& arm) {
   std::string key = arm.policy.score + '@' + arm.budget.label();
   const bool in_stream = arm.policy.acts_in_stream();
@@ -98,9 +89,10 @@ class PerplexityTask final : public Task {
       const auto [it, fresh] = member_of.try_emplace(work_key(arm), members.size());
       if (fresh) {
         const bool in_stream = arm.policy.acts_in_stream();
-        const ArmPlan same{as_run(arm.policy), arm.budget, arm.question};
-        members.push_back(
-            {fit_arm(run, same, {arm.budget, half, in_stream}, {half, window.input_sha256}), {}});
+        const ArmPlan same{as_run_in_stream(arm.policy), arm.budget, arm.question};
+        members.push_back({fit_arm(run, same, {arm.budget, half, in_stream},
+                                   {half, window.input_sha256}, run.trace.wants(window.key)),
+                           {}});
         FittedArm& fitted = members.back().fitted;
         if (beyond && fitted.policy && !has_bounded_positions(*fitted.policy, in_stream, context)) {
           fitted.policy = nullptr;
@@ -117,8 +109,8 @@ class PerplexityTask final : public Task {
         for (const std::size_t i : member.outcomes) outcomes[i] = member.fitted.skipped;
         continue;
       }
-      arms.push_back({member.fitted.policy, member.fitted.probe.get(),
-                      member.fitted.policy->acts_in_stream()});
+      arms.push_back(
+          {member.fitted.policy, member.fitted.sink(), member.fitted.policy->acts_in_stream()});
       running.push_back(&member);
     }
     if (arms.empty()) return outcomes;
@@ -136,6 +128,9 @@ class PerplexityTask final : public Task {
 
     for (std::size_t m = 0; m < running.size(); ++m) {
       SampleOutcome outcome = score_outcome((*results)[m], *running[m], request);
+      if (outcome.status == OutcomeStatus::kOk)
+        add_events(outcome, running[m]->fitted, run.tokenizer, window.ids, outcome.trace_kl_nats,
+                   window.first_scored - 1);
       outcome.duration_seconds = elapsed.count() / static_cast<double>(running.size());
       for (const std::size_t i : running[m]->outcomes) outcomes[i] = outcome;
     }
@@ -202,6 +197,13 @@ std::unique_ptr<Task> make_perplexity(const TaskSpec& spec, const TaskFiles& fil
 }
 
 }  // namespace
+
+PolicySpec as_run_in_stream(PolicySpec policy) {
+  if (!policy.acts_in_stream()) return policy;
+  policy.prefill = PrefillMode::kMonolithic;
+  policy.chunk = 1;
+  return policy;
+}
 
 const TaskInfo kPerplexityTask = {"perplexity",
                                   "How well the second half of each window of a text is predicted.",

@@ -1,6 +1,7 @@
 // A task makes samples, lets the engine advance arms over them, and scores what comes back.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -18,6 +19,18 @@
 #include "runner/tokenizer/tokenizer.h"
 
 namespace kvscope {
+
+// Samples whose single rebound events are kept beside what is counted of all.
+struct TraceChoice {
+  static constexpr int kMostEvents = 1000;
+  bool all = false;
+  std::vector<std::string> samples;  // keys
+  int events = kMostEvents;          // of each result, the heaviest
+
+  bool wants(std::string_view sample_key) const {
+    return all || std::ranges::find(samples, sample_key) != samples.end();
+  }
+};
 
 // Files a user names; empty: the task's generator, or UsageError where there is none.
 struct TaskFiles {
@@ -44,6 +57,7 @@ struct TaskRun {
   ProbeOptions probes = {ProbeLevel::kFull};
   bool beyond_context = false;
   StopRequested stop;
+  TraceChoice trace = {};
 };
 
 class Task {
@@ -59,12 +73,17 @@ class Task {
       const TaskRun& run, std::span<const SampleWork> work) const = 0;
 };
 
+// Adds the task's metrics of one answer, cut as the sample says.
+using AnswerScorer = void (*)(std::string_view answer, const Sample& sample,
+                              SampleOutcome& outcome);
+
 struct TaskInfo {
   std::string_view name;
   std::string_view summary;         // one sentence
   std::string_view primary_metric;  // what the final table shows first
   std::span<const TaskKey> keys;
   std::unique_ptr<Task> (*make)(const TaskSpec&, const TaskFiles&, const Tokenizer&);
+  AnswerScorer score_answer = nullptr;  // of tasks with answers
 };
 
 std::span<const TaskInfo> task_infos();

@@ -15,7 +15,7 @@ TEST_F(Commands, HelpAndVersionAreNoErrors) {
   EXPECT_EQ(help.status, 0);
   EXPECT_NE(help.out.find("Examples:"), std::string::npos);
   for (const char* command : {"sweep", "run", "compare", "list", "show", "tokenize", "score",
-                              "generate", "trace", "simulate", "stats", "bench"}) {
+                              "generate", "trace", "simulate", "stats", "bench", "why"}) {
     const Finished one = kvscope(std::string(command) + " --help");
     EXPECT_EQ(one.status, 0) << command;
     EXPECT_NE(one.out.find("Example"), std::string::npos) << command;
