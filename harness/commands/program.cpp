@@ -9,9 +9,13 @@
 #include "harness/commands/compare.h"
 #include "harness/commands/conform.h"
 #include "harness/commands/doctor.h"
+#include "harness/commands/floors.h"
 #include "harness/commands/generate.h"
+#include "harness/commands/lint.h"
 #include "harness/commands/list.h"
+#include "harness/commands/replay.h"
 #include "harness/commands/run.h"
+#include "harness/commands/samples.h"
 #include "harness/commands/score.h"
 #include "harness/commands/show.h"
 #include "harness/commands/simulate.h"
@@ -40,9 +44,13 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   CommandContext context{std::move(cuda)};
   add_sweep_command(app, context);
   add_run_command(app, context);
+  add_replay_command(app, context);
+  add_floors_command(app, context);
+  add_lint_command(app, context);
   add_compare_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);
+  add_samples_command(app, context);
   add_tokenize_command(app, context);
   add_score_command(app, context);
   add_generate_command(app, context);

@@ -28,17 +28,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Books that scripts/prepare-texts made, if it ever ran.
-fs::path prepared_text() {
-  const fs::path file = default_model_file().parent_path() / "texts" / "sherlock_holmes.txt";
-  std::error_code failed;
-  return fs::exists(file, failed) ? file : fs::path();
-}
-
 std::vector<PlannedTask> plan_tasks(const SweepOptions& options, std::vector<TaskSpec> specs,
                                     const Tokenizer& tokenizer) {
-  TaskFiles files = options.files;
-  if (files.text.empty()) files.text = prepared_text();
+  const TaskFiles files = with_prepared_text(options.files);
   std::vector<PlannedTask> tasks;
   for (TaskSpec& spec : specs) {
     const TaskInfo* info = find_task(spec.name);
@@ -55,6 +47,12 @@ std::vector<PlannedTask> plan_tasks(const SweepOptions& options, std::vector<Tas
       std::fprintf(stderr, "note: %s\n", note.c_str());
     }
     tasks.push_back({std::move(spec), info, std::move(task)});
+  }
+  if (!options.floors) return tasks;
+  for (std::size_t i = 0, n = tasks.size(); i < n; ++i) {
+    if (auto questions = tasks[i].task->without_context(tokenizer)) {
+      tasks.push_back({tasks[i].spec, tasks[i].info, std::move(questions)});
+    }
   }
   return tasks;
 }
@@ -110,6 +108,8 @@ std::string options_json(const SweepOptions& o, const Model& model,
       {"text", o.files.text.string()},
       {"haystack", o.files.haystack.string()},
       {"qa", o.files.qa.string()},
+      {"corpus", o.files.corpus},
+      {"prompts", o.files.prompts.string()},
       {"context", o.files.context}};
   for (const PlannedTask& task : tasks) {
     json["tasks"].push_back({{"name", task.spec.name}, {"keys", task.spec.values}});
@@ -191,6 +191,11 @@ void print_results(Store& store, const StoredSweep& sweep, const SweepOptions& o
     print_json_line(std::cout, out);
     return;
   }
+  if (options.floors) {
+    std::cout << floors_table(tasks) << "\nDatabase: " << fs::absolute(store.path()).string()
+              << '\n';
+    return;
+  }
   for (const SweepTask& task : tasks) std::cout << sweep_table(task) << '\n';
   std::cout << sweep_sentences(tasks) << "\n\nDatabase: " << fs::absolute(store.path()).string()
             << '\n';
@@ -211,21 +216,31 @@ ExitCode stopped_before_the_run(const StopSignals& signals) {
 
 }  // namespace
 
-void add_sweep_options(CLI::App& command, SweepOptions& options) {
-  add_model_options(command, options.model);
-  command.add_option("--suite", options.suite,
-                     "JSON file with policies, budgets, question and tasks, instead of the options "
-                     "of these names (docs/examples/suite.json)");
-  command.add_option("--db", options.database, "Database file; made if it is not there")
-      ->capture_default_str();
-  command.add_option("--text", options.files.text,
-                     "Text for perplexity (default: a book of scripts/prepare-texts)");
-  command.add_option("--haystack", options.files.haystack,
+TaskFiles with_prepared_text(TaskFiles files) {
+  const fs::path file = default_model_file().parent_path() / "texts" / "sherlock_holmes.txt";
+  std::error_code failed;
+  if (files.text.empty() && fs::exists(file, failed)) files.text = file;
+  return files;
+}
+
+void add_task_file_options(CLI::App& command, TaskFiles& files) {
+  command.add_option(
+      "--text", files.text,
+      "Text for perplexity, or a folder of .txt (default: a book of scripts/prepare-texts)");
+  command.add_option("--corpus", files.corpus,
+                     "Text of an installed Debian package instead: sherlock, opticks or policy");
+  command.add_option("--haystack", files.haystack,
                      "Text file or folder of .txt to hide needles in (default: noise)");
-  command.add_option("--qa", options.files.qa, "Questions in SQuAD's format (default: generated)");
-  command.add_option("--context", options.files.context, "Tokens of a perplexity window")
+  command.add_option("--qa", files.qa, "Questions in SQuAD's format (default: generated)");
+  command.add_option("--context", files.context, "Tokens of a perplexity window")
       ->capture_default_str()
       ->check(CLI::Range(4, 1'000'000));
+}
+
+void add_run_options(CLI::App& command, SweepOptions& options) {
+  add_model_options(command, options.model);
+  command.add_option("--db", options.database, "Database file; made if it is not there")
+      ->capture_default_str();
   command
       .add_option("--question", options.arms.question,
                   "May policies see the question when they select: visible, hidden or both "
@@ -245,6 +260,14 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
   command.add_option("--metrics-textfile", options.metrics_textfile,
                      "Write Prometheus metrics to this file at the end");
   command.add_flag("--json", options.json, "Print JSON instead of tables");
+}
+
+void add_sweep_options(CLI::App& command, SweepOptions& options) {
+  command.add_option("--suite", options.suite,
+                     "JSON file with policies, budgets, question and tasks, instead of the options "
+                     "of these names (docs/examples/suite.json)");
+  add_task_file_options(command, options.files);
+  add_run_options(command, options);
 }
 
 bool takes_suite(const CLI::App& command) {

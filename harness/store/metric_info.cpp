@@ -6,6 +6,11 @@ namespace {
 constexpr MetricInfo kMetrics[] = {
     {"nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the scored tokens; perplexity is its exponential."},
+    {"nll_nats_per_word", "nats", "continuous", "lower",
+     "Negative log-likelihood of the scored text over its words; word perplexity is the "
+     "exponential."},
+    {"bits_per_byte", "bits", "continuous", "lower",
+     "Negative log-likelihood of the scored text in bits over its bytes."},
     {"recall", "ratio", "binary", "higher", "1 if the answer holds the hidden value, else 0."},
     {"string_match_all", "ratio", "continuous", "higher",
      "Share of the values asked for that occur in the answer, whatever their case (RULER)."},
@@ -20,6 +25,10 @@ constexpr MetricInfo kMetrics[] = {
      "tokens."},
     {"top1_agreement", "ratio", "continuous", "higher",
      "Share of predictions whose most likely token is the full cache's."},
+    {"answer_agreement", "ratio", "binary", "higher",
+     "1 if the answer is the full cache's, token for token, else 0."},
+    {"first_divergence", "tokens", "continuous", "higher",
+     "Tokens of the answer before the first that differs from the full cache's; all if none does."},
     {"rebound_mass", "ratio", "continuous", "lower",
      "Attention that evicted tokens would have received had they stayed (local frame), mean."},
     {"hit_at_32", "ratio", "continuous", "higher",

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "datasets/chat/chat_template.h"
+#include "datasets/chat/no_context.h"
 #include "harness/tasks/identity_check.h"
 #include "harness/tasks/outcome.h"
 #include "metrics/quality/answer_text.h"
@@ -31,8 +32,8 @@ struct Prepared {
 
 class AnswerTask final : public Task {
  public:
-  AnswerTask(Dataset dataset, AnswerScorer scorer)
-      : dataset_(std::move(dataset)), scorer_(scorer) {}
+  AnswerTask(Dataset dataset, AnswerScorer scorer, bool compare_answers)
+      : dataset_(std::move(dataset)), scorer_(scorer), compare_answers_(compare_answers) {}
 
   const Dataset& dataset() const override { return dataset_; }
 
@@ -77,6 +78,9 @@ class AnswerTask final : public Task {
             answer_outcome(run, sample, prepared[p].fitted[a], a == 0 && prepared[p].request.forced,
                            (*results)[p][a], stop_token);
         outcome.n_prompt_tokens = static_cast<int>(prepared[p].request.prompt.size());
+        if (compare_answers_ && prepared[p].request.forced) {
+          add_answer_agreement((*results)[p].front(), outcome);
+        }
         if (outcome.status == OutcomeStatus::kOk) {
           const FittedArm& arm = prepared[p].fitted[a];
           const int cut = cut_tokens(prepared[p].request);
@@ -89,6 +93,12 @@ class AnswerTask final : public Task {
       }
     }
     return outcomes;
+  }
+
+  std::unique_ptr<Task> without_context(const Tokenizer& tokenizer) const override {
+    Dataset questions = kvscope::without_context(dataset_, chat_for(tokenizer));
+    if (questions.samples.empty()) return nullptr;
+    return std::make_unique<AnswerTask>(std::move(questions), scorer_, compare_answers_);
   }
 
  private:
@@ -198,6 +208,15 @@ class AnswerTask final : public Task {
     return outcome;
   }
 
+  // Tokens, not logits: the two answers part at the first one that differs.
+  static void add_answer_agreement(const GenerateArmResult& full, SampleOutcome& outcome) {
+    if (outcome.status != OutcomeStatus::kOk || !full.error.empty()) return;
+    const auto [end, full_end] = std::ranges::mismatch(outcome.output_ids, full.new_ids);
+    const bool same = end == outcome.output_ids.end() && full_end == full.new_ids.end();
+    add_metric(outcome, "answer_agreement", same ? 1.0 : 0.0);
+    add_metric(outcome, "first_divergence", static_cast<double>(end - outcome.output_ids.begin()));
+  }
+
   static std::string_view cut_answer(std::string_view text, AnswerCut cut) {
     switch (cut) {
       case AnswerCut::kNone:
@@ -212,12 +231,13 @@ class AnswerTask final : public Task {
 
   Dataset dataset_;
   AnswerScorer scorer_;
+  bool compare_answers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer) {
-  return std::make_unique<AnswerTask>(std::move(dataset), scorer);
+std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer, bool compare_answers) {
+  return std::make_unique<AnswerTask>(std::move(dataset), scorer, compare_answers);
 }
 
 }  // namespace kvscope
