@@ -33,8 +33,7 @@ namespace fs = std::filesystem;
 
 std::vector<PlannedTask> plan_tasks(const SweepOptions& options, std::vector<TaskSpec> specs,
                                     const Tokenizer& tokenizer) {
-  TaskFiles files = options.files;
-  if (files.text.empty()) files.text = prepared_text();
+  const TaskFiles files = with_prepared_text(options.files);
   std::vector<PlannedTask> tasks;
   for (TaskSpec& spec : specs) {
     const TaskInfo* info = find_task(spec.name);
@@ -51,6 +50,12 @@ std::vector<PlannedTask> plan_tasks(const SweepOptions& options, std::vector<Tas
       std::fprintf(stderr, "note: %s\n", note.c_str());
     }
     tasks.push_back({std::move(spec), info, std::move(task)});
+  }
+  if (!options.floors) return tasks;
+  for (std::size_t i = 0, n = tasks.size(); i < n; ++i) {
+    if (auto questions = tasks[i].task->without_context(tokenizer)) {
+      tasks.push_back({tasks[i].spec, tasks[i].info, std::move(questions)});
+    }
   }
   return tasks;
 }
@@ -108,6 +113,8 @@ std::string options_json(const SweepOptions& o, const Model& model,
       {"text", o.files.text.string()},
       {"haystack", o.files.haystack.string()},
       {"qa", o.files.qa.string()},
+      {"corpus", o.files.corpus},
+      {"prompts", o.files.prompts.string()},
       {"qa_prompts", o.files.qa_prompts.string()},
       {"qa_lengths", o.files.qa_lengths.string()},
       {"context", o.files.context}};
@@ -217,6 +224,11 @@ void print_results(Store& store, const StoredSweep& sweep, const SweepOptions& o
     print_json_line(std::cout, out);
     return;
   }
+  if (options.floors) {
+    std::cout << floors_table(tasks) << "\nDatabase: " << fs::absolute(store.path()).string()
+              << '\n';
+    return;
+  }
   for (const SweepTask& task : tasks) std::cout << sweep_table(task) << '\n';
   std::cout << sweep_sentences(tasks) << "\n\nDatabase: " << fs::absolute(store.path()).string()
             << '\n';
@@ -243,31 +255,39 @@ fs::path prepared_text() {
   return fs::exists(file, failed) ? file : fs::path();
 }
 
-void add_sweep_options(CLI::App& command, SweepOptions& options) {
-  add_model_options(command, options.model);
-  command.add_option("--suite", options.suite,
-                     "JSON file with policies, budgets, question and tasks, instead of the options "
-                     "of these names (docs/examples/suite.json)");
-  command.add_option("--db", options.database, "Database file; made if it is not there")
-      ->capture_default_str();
-  command.add_option("--text", options.files.text,
-                     "Text for perplexity (default: a book of scripts/prepare-texts)");
-  command.add_option("--haystack", options.files.haystack,
+TaskFiles with_prepared_text(TaskFiles files) {
+  if (files.text.empty()) files.text = prepared_text();
+  return files;
+}
+
+void add_task_file_options(CLI::App& command, TaskFiles& files) {
+  command.add_option(
+      "--text", files.text,
+      "Text for perplexity, or a folder of .txt (default: a book of scripts/prepare-texts)");
+  command.add_option("--corpus", files.corpus,
+                     "Text of an installed Debian package instead: sherlock, opticks or policy");
+  command.add_option("--haystack", files.haystack,
                      "Text file or folder of .txt to hide needles in (default: noise)");
-  command.add_option("--qa,--data", options.files.qa,
+  command.add_option("--qa,--data", files.qa,
                      "Questions for qa, a file or folder of any format that `kvscope list formats` "
                      "names (default: generated)");
   command.add_option(
-      "--qa-prompts", options.files.qa_prompts,
+      "--qa-prompts", files.qa_prompts,
       "Prompts instead of the format's: a text with {context}, {input} and {options}, or "
       "a JSON object of such texts by task (dataset2prompt.json)");
-  command.add_option("--qa-lengths", options.files.qa_lengths,
+  command.add_option("--qa-lengths", files.qa_lengths,
                      "Tokens of an answer by task, a JSON object (dataset2maxlen.json)");
-  command.add_flag("--skip-bad-records", options.files.skip_bad_records,
+  command.add_flag("--skip-bad-records", files.skip_bad_records,
                    "Go on without records of --qa that cannot be used; says how many");
-  command.add_option("--context", options.files.context, "Tokens of a perplexity window")
+  command.add_option("--context", files.context, "Tokens of a perplexity window")
       ->capture_default_str()
       ->check(CLI::Range(4, 1'000'000));
+}
+
+void add_run_options(CLI::App& command, SweepOptions& options) {
+  add_model_options(command, options.model);
+  command.add_option("--db", options.database, "Database file; made if it is not there")
+      ->capture_default_str();
   command
       .add_option("--question", options.arms.question,
                   "May policies see the question when they select: visible, hidden or both "
@@ -300,6 +320,14 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
   command.add_option("--metrics-textfile", options.metrics_textfile,
                      "Write Prometheus metrics to this file at the end");
   command.add_flag("--json", options.json, "Print JSON instead of tables");
+}
+
+void add_sweep_options(CLI::App& command, SweepOptions& options) {
+  command.add_option("--suite", options.suite,
+                     "JSON file with policies, budgets, question and tasks, instead of the options "
+                     "of these names (docs/examples/suite.json)");
+  add_task_file_options(command, options.files);
+  add_run_options(command, options);
 }
 
 bool takes_suite(const CLI::App& command) {

@@ -82,9 +82,20 @@ RebuiltSample rebuild_sample(const RecordedSample& recorded, const Tokenizer& to
   rebuilt.info = find_task(recorded.task);
   if (rebuilt.info == nullptr) refuse(recorded, "this program knows no task " + recorded.task);
   const auto [spec, files] = from_options(recorded, [&](const json& options) {
-    TaskFiles named{options.at("text").get<std::string>(),
-                    options.at("haystack").get<std::string>(), options.at("qa").get<std::string>(),
-                    options.at("context").get<int>()};
+    const auto path = [&](const char* key) {
+      return std::filesystem::path(options.value(key, std::string()));
+    };
+    TaskFiles named;
+    named.text = path("text");
+    named.corpus = options.value("corpus", std::string());
+    named.haystack = path("haystack");
+    named.qa = path("qa");
+    named.qa_prompts = path("qa_prompts");
+    named.qa_lengths = path("qa_lengths");
+    named.skip_bad_records =
+        true;  // as many as the record's run left out; the input's hash decides
+    named.prompts = path("prompts");
+    named.context = options.at("context").get<int>();
     return std::pair(recorded_task(recorded, *rebuilt.info, options), std::move(named));
   });
   TaskFiles with_text = files;

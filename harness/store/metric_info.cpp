@@ -14,6 +14,11 @@ namespace {
 constexpr MetricInfo kMetrics[] = {
     {"nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the scored tokens; perplexity is its exponential."},
+    {"nll_nats_per_word", "nats", "continuous", "lower",
+     "Negative log-likelihood of the scored text over its words; word perplexity is the "
+     "exponential."},
+    {"bits_per_byte", "bits", "continuous", "lower",
+     "Negative log-likelihood of the scored text in bits over its bytes."},
     {"recall", "ratio", "binary", "higher", "1 if the answer holds the hidden value, else 0."},
     {"gold_nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the gold answer's tokens."},
@@ -38,6 +43,8 @@ constexpr MetricInfo kMetrics[] = {
      "Share of the asked-for fact's keys and values that are cached at the end of the answer."},
     {"evidence_survival_cut", "ratio", "continuous", "higher",
      "The same right after the selection at the prompt's end."},
+    {"answer_agreement", "ratio", "binary", "higher",
+     "1 if the answer is the full cache's, token for token, else 0."},
     {"kv_peak_bytes", "bytes", "continuous", "lower",
      "Most bytes of keys, values and metadata held at once, prefill and decode."},
     {"kv_prefill_peak_bytes", "bytes", "continuous", "lower",

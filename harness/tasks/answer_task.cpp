@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "datasets/chat/chat_template.h"
+#include "datasets/chat/no_context.h"
 #include "harness/tasks/answer_sample.h"
 #include "harness/tasks/identity_check.h"
 #include "harness/tasks/outcome.h"
@@ -32,8 +33,10 @@ struct Prepared {
 
 class AnswerTask final : public Task {
  public:
-  AnswerTask(Dataset dataset, AnswerScorer scorer)
-      : dataset_(std::move(dataset)), scorer_(std::move(scorer)) {}
+  AnswerTask(Dataset dataset, AnswerScorer scorer, bool compare_answers)
+      : dataset_(std::move(dataset)),
+        scorer_(std::move(scorer)),
+        compare_answers_(compare_answers) {}
 
   const Dataset& dataset() const override { return dataset_; }
 
@@ -95,6 +98,12 @@ class AnswerTask final : public Task {
       }
     }
     return outcomes;
+  }
+
+  std::unique_ptr<Task> without_context(const Tokenizer& tokenizer) const override {
+    Dataset questions = kvscope::without_context(dataset_, chat_for(tokenizer));
+    if (questions.samples.empty()) return nullptr;
+    return std::make_unique<AnswerTask>(std::move(questions), scorer_, compare_answers_);
   }
 
  private:
@@ -224,11 +233,16 @@ class AnswerTask final : public Task {
     return outcome;
   }
 
-  static void compare_with_full(const GenerateArmResult& full, const GenerateArmResult& arm,
-                                SampleOutcome& outcome) {
+  // Tokens, not logits: the two answers part at the first one that differs.
+  void compare_with_full(const GenerateArmResult& full, const GenerateArmResult& arm,
+                         SampleOutcome& outcome) const {
     if (outcome.status != OutcomeStatus::kOk || !full.error.empty()) return;
     const auto [left, of_full] = std::ranges::mismatch(arm.new_ids, full.new_ids);
     add_metric(outcome, "first_divergence_step", static_cast<double>(left - arm.new_ids.begin()));
+    if (compare_answers_) {
+      const bool same = left == arm.new_ids.end() && of_full == full.new_ids.end();
+      add_metric(outcome, "answer_agreement", same ? 1.0 : 0.0);
+    }
     const auto own = mean_of(std::span<const float>(arm.gold_nll_nats));
     const auto reference = mean_of(std::span<const float>(full.gold_nll_nats));
     if (own && reference) add_metric(outcome, "delta_gold_nll_nats", *own - *reference);
@@ -236,12 +250,13 @@ class AnswerTask final : public Task {
 
   Dataset dataset_;
   AnswerScorer scorer_;
+  bool compare_answers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer) {
-  return std::make_unique<AnswerTask>(std::move(dataset), std::move(scorer));
+std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer, bool compare_answers) {
+  return std::make_unique<AnswerTask>(std::move(dataset), std::move(scorer), compare_answers);
 }
 
 }  // namespace kvscope

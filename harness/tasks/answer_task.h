@@ -5,6 +5,8 @@
 
 namespace kvscope {
 
-std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer);
+// compare_answers: how far the answer is the full cache's own, word for word, is a metric too.
+std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer,
+                                       bool compare_answers = false);
 
 }  // namespace kvscope

@@ -177,6 +177,10 @@ void add_bins(SampleOutcome& outcome, const Ledger& ledger, std::span<const floa
   outcome.binned.push_back({"top1_agreement", {}, in_step_bins(top1_agrees)});
 }
 
+void add_steps(SampleOutcome& outcome, std::string name, std::span<const float> values) {
+  if (!values.empty()) outcome.binned.push_back({std::move(name), {}, in_step_bins(values)});
+}
+
 std::optional<double> mean_of(std::span<const float> values) {
   if (values.empty()) return std::nullopt;
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());

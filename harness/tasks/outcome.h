@@ -56,6 +56,9 @@ void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode 
 void add_bins(SampleOutcome& outcome, const Ledger& ledger, std::span<const float> kl_full_nats,
               std::span<const std::uint8_t> top1_agrees);
 
+// One metric by step; nothing for an empty span.
+void add_steps(SampleOutcome& outcome, std::string name, std::span<const float> values);
+
 std::optional<double> mean_of(std::span<const float> values);
 std::optional<double> mean_of(std::span<const std::uint8_t> flags);
 void add_metric(SampleOutcome& outcome, const std::string& name, std::optional<double> value);

@@ -35,11 +35,14 @@ struct TraceChoice {
 // Files a user names; empty: the task's generator, or UsageError where there is none.
 struct TaskFiles {
   std::filesystem::path text;
+  std::string corpus;  // a text that a Debian package has, instead of `text`
   std::filesystem::path haystack;
   std::filesystem::path qa;          // any format of datasets/questions/formats.cpp
   std::filesystem::path qa_prompts;  // the user's prompts instead of the format's
   std::filesystem::path qa_lengths;  // and answer lengths
   bool skip_bad_records = false;
+  std::filesystem::path qa;
+  std::filesystem::path prompts;  // of replay
   int context = 1024;  // tokens of a perplexity window, unless the task's own key says otherwise
 };
 
@@ -71,6 +74,9 @@ class Task {
   // arm on one sample are outcomes, not exceptions.
   virtual std::optional<std::vector<std::vector<SampleOutcome>>> run(
       const TaskRun& run, std::span<const SampleWork> work) const = 0;
+  // The same questions without their text: what can be answered so is no evidence about a cache.
+  // Null where there is no such thing.
+  virtual std::unique_ptr<Task> without_context(const Tokenizer&) const { return nullptr; }
 };
 
 // Adds the task's metrics of one answer, cut as the sample says.
