@@ -41,7 +41,6 @@ struct TaskFiles {
   std::filesystem::path qa_prompts;  // the user's prompts instead of the format's
   std::filesystem::path qa_lengths;  // and answer lengths
   bool skip_bad_records = false;
-  std::filesystem::path qa;
   std::filesystem::path prompts;  // of replay
   int context = 1024;  // tokens of a perplexity window, unless the task's own key says otherwise
 };
