@@ -125,7 +125,7 @@ TEST_F(Commands, ScoreAtALevelThatSamplesGivesEstimatesWithTheirPlan) {
 
 TEST_F(Commands, BenchProbesFindsTheSameBitsAtEveryLevel) {
   write_model();
-  write("text.txt", std::string(600, 'a'));
+  write("text.txt", std::string(4000, 'a'));
   const json bench = json::parse(
       kvscope(
           "bench probes --model tiny.gguf --json --repetitions 1 --threads 1 --policies h2o,tova "
