@@ -111,7 +111,7 @@ class Explainer {
     answer.text = answer_text(request_.tokenizer, result.new_ids, stop_token_);
     answer.is_right = is_right(request_.scorer, answer.text, one.sample);
     answer.gold_nll_nats = mean_or_nan(result.gold_nll_nats);
-    answer.kv_bytes = result.ledger.steady.total_bytes();
+    answer.kv_bytes = steady_bytes(result.ledger);
     return answer;
   }
 

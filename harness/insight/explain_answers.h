@@ -33,8 +33,14 @@ struct ExplainedAnswer {
   std::string text;
   bool is_right = false;
   double gold_nll_nats = 0.0;  // mean; NaN without a gold answer
-  std::int64_t kv_bytes = 0;   // steady: pages and metadata
+  std::int64_t kv_bytes = 0;   // steady_bytes() of its ledger
 };
+
+// Of live slots and their metadata after the last selection. Not of pages: a few tokens more may
+// fit into a page that is held anyway.
+inline std::int64_t steady_bytes(const Ledger& ledger) {
+  return ledger.steady.logical_bytes + ledger.steady.metadata_bytes;
+}
 
 // One executed restoration.
 struct Trial {

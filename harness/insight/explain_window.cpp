@@ -93,8 +93,8 @@ class Explainer {
     report_.arm_nll_nats = mean_nll(own);
     report_.full_worst_nll_nats = mean_worst_nll((*results)[0]);
     report_.arm_worst_nll_nats = mean_worst_nll(own);
-    report_.full_kv_bytes = (*results)[0].ledger.steady.total_bytes();
-    report_.arm_kv_bytes = own.ledger.steady.total_bytes();
+    report_.full_kv_bytes = steady_bytes((*results)[0].ledger);
+    report_.arm_kv_bytes = steady_bytes(own.ledger);
     residents_ = own.resident_positions;
     return true;
   }
@@ -167,7 +167,7 @@ class Explainer {
       if (!trial.error.empty()) continue;
       trial.nll_nats = mean_nll(result);
       trial.worst_nll_nats = mean_worst_nll(result);
-      trial.kv_bytes = result.ledger.steady.total_bytes();
+      trial.kv_bytes = steady_bytes(result.ledger);
     }
     return true;
   }
