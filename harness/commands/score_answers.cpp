@@ -24,9 +24,10 @@ struct ScoreAnswersOptions {
   bool json = false;
 };
 
-// What the benchmarks' programs call an answer and what is right, the likelier name first.
-constexpr const char* kAnswerNames[] = {
-    "pred", "response", "prediction", "predicted_answer", "model_response", "filtered_resps"};
+// What the benchmarks' programs call an answer and what is right. LongBench v2 has the letter that
+// it found, "pred", beside the answer.
+constexpr const char* kAnswerNames[] = {"response",         "pred",           "prediction",
+                                        "predicted_answer", "model_response", "filtered_resps"};
 constexpr const char* kGoldNames[] = {"ref",          "refs",   "answers", "outputs", "answer",
                                       "ground_truth", "target", "gold",    "needle"};
 
