@@ -151,15 +151,21 @@ ChatQuestion fill_to_length(NeedleKind kind, const Haystack& haystack, const Nee
   const std::size_t words =
       largest(0, 64, [&](std::size_t n) { return prompt_tokens(sentences, n) <= length; });
   if (!fit.exact) return compose(kind, haystack, plan, sentences, words);
-  // A word less leaves more to fill where what is left is less than any tail.
-  for (std::size_t some = words + 1; some-- > 0;) {
-    const auto padded = [&](std::string_view pads) {
-      return compose(kind, haystack, plan, sentences, some, pads);
-    };
-    const auto pads = exact_tail({}, length, tokenizer, [&](std::string_view tail) {
-      return chat.render_user(padded(tail).text).size();
+  // A word or a sentence less leaves more to fill where what is left is less than any tail, as one
+  // token behind the end of a paragraph is.
+  for (std::size_t n = sentences; n > 0 && n + 3 > sentences; --n) {
+    const std::size_t most = n == sentences ? words : largest(0, 64, [&](std::size_t w) {
+      return prompt_tokens(n, w) <= length;
     });
-    if (pads) return padded(*pads);
+    for (std::size_t some = most + 1; some-- > 0;) {
+      const auto padded = [&](std::string_view pads) {
+        return compose(kind, haystack, plan, n, some, pads);
+      };
+      const auto pads = exact_tail({}, length, tokenizer, [&](std::string_view tail) {
+        return chat.render_user(padded(tail).text).size();
+      });
+      if (pads) return padded(*pads);
+    }
   }
   refuse_length(length);
 }

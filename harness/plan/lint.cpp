@@ -17,19 +17,22 @@ std::string of(std::size_t n, std::size_t all) {
   return std::to_string(n) + " of " + std::to_string(all);
 }
 
-// Everything that a table may be grouped by.
-std::string cell_of(const Sample& sample) {
-  std::string cell;
-  for (const char* tag : {"length", "turn", "depth_percent"}) {
-    const auto it = sample.tags.find(tag);
-    if (it != sample.tags.end()) cell += std::string(tag) + "=" + it->second + " ";
-  }
-  return cell;
+std::string tag_of(const Sample& sample, const char* tag) {
+  const auto it = sample.tags.find(tag);
+  return it == sample.tags.end() ? std::string() : it->second;
 }
 
 std::size_t cells_with_one_sample(const Dataset& dataset, std::size_t& n_cells) {
+  std::set<std::string> depths;
+  for (const Sample& sample : dataset.samples) depths.insert(tag_of(sample, "depth_percent"));
+  // Depths of a grid come again; where each sample has its own, nobody groups by them.
+  const bool grid = depths.size() < dataset.samples.size();
   std::map<std::string, int> cells;
-  for (const Sample& sample : dataset.samples) ++cells[cell_of(sample)];
+  for (const Sample& sample : dataset.samples) {
+    std::string cell = tag_of(sample, "length") + ' ' + tag_of(sample, "turn");
+    if (grid) cell += ' ' + tag_of(sample, "depth_percent");
+    ++cells[cell];
+  }
   n_cells = cells.size();
   return static_cast<std::size_t>(
       std::ranges::count_if(cells, [](const auto& cell) { return cell.second == 1; }));

@@ -198,6 +198,21 @@ TEST(Needle, goes_round_a_short_haystack) {
   EXPECT_EQ(data.samples[0].cluster_key, data.samples[1].cluster_key);
 }
 
+TEST(Needle, can_fill_its_length_to_the_token_also_at_the_end_of_a_paragraph) {
+  const TempFolder folder;
+  const FakeTokenizer tokenizer;
+  NeedleOptions options = small();
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "Paragraph " + std::to_string(i) + " is short.\n\n";
+  options.haystack = folder.write("a.txt", text);
+  options.exact = true;
+  options.lengths.clear();
+  for (int length = 600; length < 640; ++length) options.lengths.push_back(length);
+  for (const Sample& sample : make_needle(options, tokenizer).samples) {
+    EXPECT_EQ(std::to_string(sample.prompt_ids.size()), sample.tags.at("length")) << sample.key;
+  }
+}
+
 TEST(Needle, refuses_absurd_options) {
   const FakeTokenizer tokenizer;
   const auto error = [&](const auto& change) {
