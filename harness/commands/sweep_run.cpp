@@ -367,7 +367,7 @@ ExitCode run_sweep(const SweepOptions& asked, const CudaSupport& cuda) {
   const Model& model = *opened.model;
   opened.engine->use_prefix_cache(std::int64_t{options.prefix_cache_mib} << 20);
   const std::vector<PlannedTask> tasks = plan_tasks(options, std::move(specs), *opened.tokenizer);
-  const TraceChoice trace = trace_choice(options, probes, tasks);
+  const TraceChoice trace = trace_choice(options, probes.level, tasks);
   Store store = Store::open(options.database, StoreAccess::kCreate);
   const StoredSweep sweep = open_sweep(store, options, model, arms, tasks);
   if (sweep.resumed && !options.trace.empty())

@@ -69,8 +69,9 @@ class Explainer {
       one.evidence.resize(std::size_t(sample.evidence_end - sample.evidence_begin));
       std::iota(one.evidence.begin(), one.evidence.end(), sample.evidence_begin);
     }
-    const TaskRun run{request_.engine, request_.tokenizer, {}, ProbeLevel::kAll, false, {}};
-    one.arm = fit_arm(run, request_.arm, {request_.arm.budget, length, false}, length);
+    const TaskRun run{request_.engine, request_.tokenizer, {}, {ProbeLevel::kAll}, false, {}};
+    one.arm = fit_arm(run, request_.arm, {request_.arm.budget, length, false},
+                      {length, sample.input_sha256});
     if (!one.arm.policy) one.report.error = one.arm.skipped.error;
     one.full = fit_policy(parse_policy("full"), {{.permille = 1000, .tokens = {}}, length, false});
     return one;

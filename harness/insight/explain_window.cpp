@@ -39,9 +39,9 @@ class Explainer {
     }
     const PolicySpec spec = as_run_in_stream(request_.arm.policy);
     report_.in_stream = spec.acts_in_stream();
-    const TaskRun run{request_.engine, request_.tokenizer, {}, ProbeLevel::kAll, false, {}};
+    const TaskRun run{request_.engine, request_.tokenizer, {}, {ProbeLevel::kAll}, false, {}};
     arm_ = fit_arm(run, {spec, request_.arm.budget, request_.arm.question},
-                   {request_.arm.budget, half(), report_.in_stream}, half());
+                   {request_.arm.budget, half(), report_.in_stream}, {half(), {}});
     if (!arm_.policy) report_.error = arm_.skipped.error;
     return report_.error.empty();
   }

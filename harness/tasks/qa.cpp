@@ -89,6 +89,10 @@ QuestionOptions question_options(const TaskSpec& spec, const TaskFiles& files) {
   return options;
 }
 
+void score_without_words(std::string_view answer, const Sample& sample, SampleOutcome& outcome) {
+  score_qa(answer, sample, nullptr, outcome);
+}
+
 std::unique_ptr<Task> make_file_task(const TaskSpec& spec, const TaskFiles& files,
                                      const Tokenizer& tokenizer) {
   for (const char* key : {"people", "questions", "filler", "seed"}) {
@@ -132,16 +136,16 @@ std::unique_ptr<Task> make_qa_task(const TaskSpec& spec, const TaskFiles& files,
   options.questions_per_document = spec.integer("questions");
   options.filler = spec.word("filler") == "true";
   options.seed = spec.unsigned64("seed");
-  return make_answer_task(
-      make_qa(options, tokenizer),
-      [](std::string_view answer, const Sample& sample, SampleOutcome& outcome) {
-        score_qa(answer, sample, nullptr, outcome);
-      });
+  return make_answer_task(make_qa(options, tokenizer), score_without_words);
 }
 
 }  // namespace
 
-const TaskInfo kQaTask = {
-    "qa", "Answers to questions about a document.", "gold_nll_nats", kKeys, make_qa_task, score_qa};
+const TaskInfo kQaTask = {"qa",
+                          "Answers to questions about a document.",
+                          "gold_nll_nats",
+                          kKeys,
+                          make_qa_task,
+                          score_without_words};
 
 }  // namespace kvscope

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -79,8 +80,8 @@ class Task {
 };
 
 // Adds the task's metrics of one answer, cut as the sample says.
-using AnswerScorer = void (*)(std::string_view answer, const Sample& sample,
-                              SampleOutcome& outcome);
+using AnswerScorer =
+    std::function<void(std::string_view answer, const Sample& sample, SampleOutcome& outcome)>;
 
 struct TaskInfo {
   std::string_view name;
@@ -88,7 +89,9 @@ struct TaskInfo {
   std::string_view primary_metric;  // what the final table shows first
   std::span<const TaskKey> keys;
   std::unique_ptr<Task> (*make)(const TaskSpec&, const TaskFiles&, const Tokenizer&);
-  AnswerScorer score_answer = nullptr;  // of tasks with answers
+  // Of tasks with answers.
+  void (*score_answer)(std::string_view answer, const Sample& sample,
+                       SampleOutcome& outcome) = nullptr;
 };
 
 std::span<const TaskInfo> task_infos();
