@@ -58,7 +58,8 @@ TEST_F(Commands, ListsWhatThereIs) {
   for (const auto& task : json::parse(kvscope("list tasks --json").out)) {
     names.push_back(task["name"]);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"perplexity", "needle", "qa"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"perplexity", "needle", "passkey", "niah", "ruler",
+                                             "kv_retrieval", "dialogue", "qa", "replay"}));
   EXPECT_GT(json::parse(kvscope("list metrics --json").out).size(), 10U);
   EXPECT_NE(kvscope("list policies").out.find("snapkv"), std::string::npos);
 }

@@ -10,6 +10,7 @@
 
 #include "harness/commands/sweep_run.h"
 #include "harness/store/database.h"
+#include "harness/store/metric_info.h"
 #include "harness/store/queries.h"
 #include "harness/store/statement.h"
 #include "tests/harness/store/store_fixture.h"
@@ -61,6 +62,16 @@ class SweepTest : public ::testing::Test {
     return Store::open(folder_.path / database, StoreAccess::kReadOnly);
   }
 
+  // Measured by probes: what another level may change.
+  static bool is_of_probes(std::string_view metric) {
+    metric = without_sampled(metric);
+    for (const auto& quantity : named_quantities<int>()) {
+      if (metric == quantity.metric) return true;
+    }
+    return metric.starts_with("rebound_") || metric.starts_with("ghost_") ||
+           metric == "event_mass_share" || metric == "wrongful_evictions";
+  }
+
   // Everything of an arm that must be reproducible, as text.
   static std::string fingerprint(Store& store, const std::string& label, bool with_probes = true) {
     const ArmRow arm = find_arm(store, label);
@@ -70,9 +81,7 @@ class SweepTest : public ::testing::Test {
       out << row.task << ' ' << row.sample_key << ' ' << row.status << ' ' << row.mode_run << ' '
           << row.output_text;
       for (const auto& [name, value] : row.metrics) {
-        const bool probe = name.starts_with("rebound") || name.starts_with("hit_") ||
-                           name.starts_with("mass_hit") || name.starts_with("ghost_");
-        if (with_probes || !probe) out << ' ' << name << '=' << value;
+        if (with_probes || !is_of_probes(name)) out << ' ' << name << '=' << value;
       }
       out << '\n';
     }

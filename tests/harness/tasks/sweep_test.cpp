@@ -59,8 +59,12 @@ TEST_F(SweepTest, EveryArmHasARowForEverySample) {
                    "AND name IN ('rebound_mass','mass_hit','hit_at_32','hit_at_90_mass',"
                    "'kv_steady_bytes')");
   probes.bind(tova.arm_id).step();
-  // samples × (probe metrics + KV bytes) × layers, and of answers evidence survival twice
-  EXPECT_EQ(probes.integer(0), 6 * (4 + 1) * 2 + 4 * 2 * 2);
+  EXPECT_EQ(probes.integer(0), 6 * (4 + 1) * 2);  // samples × these metrics × layers
+  Statement survival(store.database(),
+                     "SELECT count(*) FROM layer_stat JOIN metric USING(metric_id) WHERE arm_id=? "
+                     "AND name LIKE 'evidence_survival%'");
+  survival.bind(tova.arm_id).step();
+  EXPECT_EQ(survival.integer(0), 4 * 2 * 2);  // answers × both × layers
 }
 
 TEST_F(SweepTest, ArmsAreHeldAgainstFullOnTheSameSample) {
