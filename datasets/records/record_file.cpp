@@ -93,7 +93,11 @@ void split_array(RecordFile& file, std::string_view text) {
       if (!blank) add_record(file, text.substr(begin, i - begin), begin_line);
       begin = i + 1;
       blank = true;
-      if (c == ']') return;
+      if (c == ']') {
+        const std::size_t rest = text.find_first_not_of(kSpace, i + 1);
+        if (rest != std::string_view::npos) add_record(file, text.substr(rest), line);
+        return;
+      }
     } else if (i > 0 && blank && kSpace.find(c) == std::string_view::npos) {
       begin_line = line;
       blank = false;

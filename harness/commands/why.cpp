@@ -88,6 +88,10 @@ ExitCode run_recorded(const WhyCommand& command, const CudaSupport& cuda) {
     out.update(json);
     print_json_line(std::cout, out);
   };
+  if (rebuilt.info->score_answer == nullptr && dataset.windows.empty()) {
+    throw UsageError("why: answers of task " + recorded.task +
+                     " are not explained yet; needle, qa and perplexity are");
+  }
   if (rebuilt.info->score_answer == nullptr) {
     const TextWindow& window = dataset.windows.at(rebuilt.index);
     const auto report = explain_window(request, window);

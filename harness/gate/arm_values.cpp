@@ -44,6 +44,14 @@ JoinedValues join_values(const ArmValues& a, const ArmValues& b) {
   return joined;
 }
 
+std::string too_many_errors(const ArmRow& arm, double max_error_rate) {
+  const int finished = arm.n_ok + arm.n_error;
+  if (finished == 0) return arm.label + " has no finished sample";
+  if (arm.n_error <= max_error_rate * finished) return "";
+  return std::to_string(arm.n_error) + " of " + std::to_string(finished) + " samples of " +
+         arm.label + " failed";
+}
+
 std::vector<ArmRow> earlier_arms(Store& store, const ArmRow& arm) {
   // list_arms() is ordered by sweep, newest first.
   std::vector<ArmRow> arms;

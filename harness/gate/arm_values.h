@@ -39,6 +39,9 @@ struct JoinedValues {
 // Pairs by sample_key; samples that only one of the two has are left out.
 JoinedValues join_values(const ArmValues& a, const ArmValues& b);
 
+// Empty, or why too few samples of the arm are left: failed ones hide what they would have said.
+std::string too_many_errors(const ArmRow& arm, double max_error_rate);
+
 // The arm of the same key in other sweeps of this database, newest first.
 std::vector<ArmRow> earlier_arms(Store& store, const ArmRow& arm);
 

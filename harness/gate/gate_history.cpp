@@ -33,9 +33,10 @@ CheckHistory check_history(Store& store, const std::string& gate, const CheckRes
   Statement s(store.database(),
               "SELECT d.dataset_key,g.delta,json_extract(g.detail,'$.se'),json_extract(g.detail,"
               "'$.df') FROM gate_result g JOIN dataset d USING(dataset_id) WHERE g.gate_name=? AND "
-              "json_extract(g.detail,'$.check')=? AND g.delta IS NOT NULL ORDER BY g.created_unix,"
+              "json_extract(g.detail,'$.check')=? AND d.task=? AND d.name=? AND g.delta IS NOT "
+              "NULL ORDER BY g.created_unix,"
               "g.gate_id");
-  s.bind(gate, tonight.check.name);
+  s.bind(gate, tonight.check.name, tonight.task, tonight.dataset);
   std::set<std::string> seen{tonight.dataset_key};
   std::vector<NightResult> nights;
   std::vector<double> deltas;
@@ -49,7 +50,10 @@ CheckHistory check_history(Store& store, const std::string& gate, const CheckRes
   deltas.push_back(now.delta);
   history.nights = int(nights.size());
   history.evidence_of_worse = evidence_of_worse(nights, tonight.rule.margin).back();
-  history.alarm = history.nights > 1 && history.evidence_of_worse >= 1 / tonight.rule.alpha;
+  // Against nights before, tonight's baseline is tomorrow's too: such differences depend on each
+  // other.
+  history.alarm = tonight.check.baseline_nights == 0 && history.nights > 1 &&
+                  history.evidence_of_worse >= 1 / tonight.rule.alpha;
   history.change = find_change(deltas, kShuffles, kShuffleSeed);
   return history;
 }

@@ -55,15 +55,6 @@ void describe(CheckResult& result, const ArmValues& candidate) {
   result.candidate_mean = mean_of(candidate);
 }
 
-// Too many failed samples hide what the others would say.
-std::string too_many_errors(const ArmRow& arm, double most) {
-  const int finished = arm.n_ok + arm.n_error;
-  if (finished == 0) return arm.label + " has no finished sample";
-  if (arm.n_error <= most * finished) return "";
-  return std::to_string(arm.n_error) + " of " + std::to_string(finished) + " samples of " +
-         arm.label + " failed";
-}
-
 // Figures, and the reason why there are none.
 void judge(CheckResult& result, std::vector<Pair> pairs) {
   result.figures = gate_figures(oriented(std::move(pairs), result.better), result.rule);
@@ -289,6 +280,7 @@ GateReport run_gate(const GateSuite& suite, Store& store) {
     if (suite.sequential && result.history.alarm && result.verdict != Verdict::kError &&
         result.verdict != Verdict::kFail) {
       result.verdict = Verdict::kFail;
+      result.failed_over_nights = true;
       result.reason = "worse than the margin over " + std::to_string(result.history.nights) +
                       " nights (evidence " +
                       format_significant(result.history.evidence_of_worse, 3) + ", alarm at " +
@@ -312,11 +304,13 @@ Verdict overall_verdict(const std::vector<CheckResult>& results) {
 
 void confirm(GateReport& report, const GateReport& fresh) {
   for (CheckResult& result : report.results) {
-    if (result.verdict != Verdict::kFail || result.check.kind == GateCheck::Kind::kDeterministic) {
+    if (result.verdict != Verdict::kFail || result.failed_over_nights ||
+        result.check.kind == GateCheck::Kind::kDeterministic) {
       continue;
     }
     const auto again = std::ranges::find_if(fresh.results, [&](const CheckResult& r) {
-      return r.check.name == result.check.name && r.task == result.task;
+      return r.check.name == result.check.name && r.task == result.task &&
+             r.dataset == result.dataset;
     });
     if (again == fresh.results.end() || again->verdict == Verdict::kError) {
       result.reason += "; fresh samples could not be evaluated";

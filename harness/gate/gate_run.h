@@ -43,6 +43,7 @@ struct CheckResult {
   Verdict verdict = Verdict::kError;
   std::string reason;  // one sentence: what the verdict rests on
   CheckHistory history;
+  bool failed_over_nights = false;  // fail for the history's sake: one night cannot confirm it
 };
 
 struct GateReport {

@@ -117,6 +117,9 @@ GateCheck read_check(const JsonAt& at, const std::filesystem::path& folder) {
       if (!at.has("margin")) at.refuse("needs a \"margin\": the largest loss that counts as none");
       read_margin(at.member("margin"), *metric, check);
       if (at.has("baseline")) read_baseline(at.member("baseline"), folder, check);
+      if (check.margin_is_relative && check.baseline_nights > 0) {
+        at.member("margin").refuse("a percentage needs a paired baseline; say how many bytes");
+      }
       if (at.has("equivalence")) check.equivalence = flag_at(at.member("equivalence"));
       if (metric->better == "none" && !check.equivalence) {
         at.refuse(check.metric + " is neither better high nor low: add \"equivalence\": true");

@@ -60,6 +60,7 @@ void judge_against(CheckResult& result, std::span<const Pair> before) {
   const double spread = a * a / now.df + b * b / then.inference->df;
   const int df = spread > 0 ? std::max(1, int((a + b) * (a + b) / spread)) : now.df;
   result.figures.identical = false;
+  result.figures.mcnemar.reset();  // of another hypothesis
   result.figures.inference =
       gate_inference(now.delta - *then.mean_difference, std::sqrt(a + b), df, result.rule);
 }
@@ -102,6 +103,7 @@ std::vector<CheckResult> compare_with_nights(const GateSuite& suite, const GateC
       nights += before.size() > had ? 1 : 0;
     }
     result.baseline_label = std::to_string(nights) + " nights before";
+    if (result.reason.empty()) result.reason = too_many_errors(arm, suite.max_error_rate);
     judge_against(result, before);
     results.push_back(std::move(result));
   }

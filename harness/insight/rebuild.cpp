@@ -26,25 +26,28 @@ auto from_options(const RecordedSample& recorded, const Read& read) {
   }
 }
 
-TaskSpec recorded_task(const RecordedSample& recorded, const TaskInfo& info, const json& options) {
-  TaskSpec spec;
+// Every spec of the sample's task: a sweep may have several, of other kinds.
+std::vector<TaskSpec> recorded_tasks(const RecordedSample& recorded, const TaskInfo& info,
+                                     const json& options) {
+  std::vector<TaskSpec> specs;
+  const std::vector<TaskSpec> defaults = parse_tasks(info.name);
   for (const json& task : options.at("tasks")) {
     if (task.at("name") != recorded.task) continue;
+    TaskSpec& spec = specs.emplace_back();
     spec.name = recorded.task;
     spec.values = task.at("keys").get<std::map<std::string, std::vector<std::string>>>();
-  }
-  if (spec.name.empty()) refuse(recorded, "its recorded options name no task " + recorded.task);
-  // What differs from the defaults was written; some keys mean something only then.
-  const std::vector<TaskSpec> defaults = parse_tasks(info.name);
-  for (const auto& [key, values] : defaults.front().values) {
-    const auto at = spec.values.find(key);
-    if (at == spec.values.end()) {
-      spec.values[key] = values;  // of a newer program
-    } else if (at->second != values) {
-      spec.written[key] = at->second;
+    // What differs from the defaults was written; some keys mean something only then.
+    for (const auto& [key, values] : defaults.front().values) {
+      const auto at = spec.values.find(key);
+      if (at == spec.values.end()) {
+        spec.values[key] = values;  // of a newer program
+      } else if (at->second != values) {
+        spec.written[key] = at->second;
+      }
     }
   }
-  return spec;
+  if (specs.empty()) refuse(recorded, "its recorded options name no task " + recorded.task);
+  return specs;
 }
 
 }  // namespace
@@ -81,7 +84,7 @@ RebuiltSample rebuild_sample(const RecordedSample& recorded, const Tokenizer& to
   RebuiltSample rebuilt;
   rebuilt.info = find_task(recorded.task);
   if (rebuilt.info == nullptr) refuse(recorded, "this program knows no task " + recorded.task);
-  const auto [spec, files] = from_options(recorded, [&](const json& options) {
+  const auto [specs, files] = from_options(recorded, [&](const json& options) {
     const auto path = [&](const char* key) {
       return std::filesystem::path(options.value(key, std::string()));
     };
@@ -96,13 +99,18 @@ RebuiltSample rebuild_sample(const RecordedSample& recorded, const Tokenizer& to
         true;  // as many as the record's run left out; the input's hash decides
     named.prompts = path("prompts");
     named.context = options.at("context").get<int>();
-    return std::pair(recorded_task(recorded, *rebuilt.info, options), std::move(named));
+    return std::pair(recorded_tasks(recorded, *rebuilt.info, options), std::move(named));
   });
   TaskFiles with_text = files;
   if (with_text.text.empty()) with_text.text = default_text;
-  rebuilt.task = rebuilt.info->make(spec, with_text, tokenizer);
-  const auto samples = sample_records(rebuilt.task->dataset());
-  const auto at = std::ranges::find(samples, recorded.sample_key, &SampleRecord::sample_key);
+  std::vector<SampleRecord> samples;
+  auto at = samples.end();
+  for (const TaskSpec& spec : specs) {
+    rebuilt.task = rebuilt.info->make(spec, with_text, tokenizer);
+    samples = sample_records(rebuilt.task->dataset());
+    at = std::ranges::find(samples, recorded.sample_key, &SampleRecord::sample_key);
+    if (at != samples.end() && at->input_sha256 == recorded.input_sha256) break;
+  }
   if (at == samples.end()) {
     refuse(recorded,
            "the recorded task makes no such sample any more; its text, haystack or "

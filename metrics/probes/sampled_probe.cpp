@@ -161,7 +161,10 @@ void SampledProbe::note_step(Head& head, const AttentionRow& row) {
 SampledFacts SampledProbe::sampled_facts() const {
   SampledFacts facts;
   std::map<std::int32_t, StepSums> steps;  // by position, so that bits do not depend on threads
-  for (const Head& head : heads_) {
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    const Head& head = heads_[i];
+    // The extra layer is in no mean over layers.
+    if (plan_.extra_layer == int(i / std::size_t(shape_.n_kv_heads))) continue;
     for (const StepSums& of_head : head.steps) {
       StepSums& step = steps[of_head.position];
       step.n += of_head.n;

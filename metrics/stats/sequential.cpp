@@ -5,6 +5,7 @@
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace kvscope {
 namespace {
@@ -13,6 +14,7 @@ namespace bm = boost::math;
 
 // As far as a double's normal quantile goes.
 constexpr double kLargestZ = 37.0;
+constexpr double kFarTail = 30.0;  // the ratio's next term is 1 / x²
 
 double z_of(const NightResult& night, double margin) {
   const double distance = night.delta + margin;
@@ -28,6 +30,8 @@ double mixture(double sum, double nights) {
   const double variance = kEvidenceScale * kEvidenceScale;
   const double scale = 1 + nights * variance;
   const double x = sum * kEvidenceScale / std::sqrt(scale);
+  // Far on the good side e^(x²/2) Φ(-x) is Mills' ratio, while its factors are infinite and 0.
+  if (x > kFarTail) return 2 / std::sqrt(scale) / (x * std::sqrt(2 * std::numbers::pi));
   return 2 / std::sqrt(scale) * std::exp(x * x / 2) * bm::cdf(bm::normal(), -x);
 }
 

@@ -36,6 +36,13 @@ TEST(Sequential, NightsWithoutSpreadCountOnlyBeyondTheMargin) {
   EXPECT_TRUE(evidence_of_worse({}, 0.01).empty());
 }
 
+TEST(Sequential, AClearlyGoodArmNeverAlarms) {
+  for (const double t : {5.0, 20.0, 30.0, 1000.0}) {
+    const std::vector<NightResult> nights(200, {t, 1.0, 60});
+    EXPECT_EQ(evidence_of_worse(nights, 0.0).back(), 1.0) << t;
+  }
+}
+
 // Ville: below 5 % of a hundred nights under the null ever reach 20. Uniform draws through the
 // normal quantile would need a library; sums of twelve uniforms are normal enough for a count.
 TEST(Sequential, SeldomAlarmsWithoutADifference) {
