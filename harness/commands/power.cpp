@@ -7,6 +7,7 @@
 
 #include "harness/report/json.h"
 #include "harness/report/table.h"
+#include "harness/store/metric_info.h"
 #include "harness/store/queries.h"
 #include "metrics/stats/pairs_report.h"
 #include "metrics/stats/sample_size.h"
@@ -84,6 +85,11 @@ ExitCode run_power(const PowerOptions& options) {
   }
   if (!(options.power > options.alpha && options.power < 1)) {
     throw UsageError("--power: a number above alpha and below 1");
+  }
+  for (const std::string& name : options.metrics) {
+    if (find_metric(name) == nullptr) {
+      throw UsageError("--metrics: no metric '" + name + "'; `kvscope list metrics` shows all");
+    }
   }
   Store store = Store::open(options.database, StoreAccess::kReadOnly);
   const auto [a, b] = find_arm_pair(store, options.a, options.b);
