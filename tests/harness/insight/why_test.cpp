@@ -146,7 +146,8 @@ TEST_F(Why, RestoringWithinTheBudgetCostsNoKeysAndValues) {
   const Result result =
       why({"newest", kNeedle, "h2o@0.200", "--json", "--room", "within", "--top", "4"});
   ASSERT_EQ(result.status, 0) << result.err;
-  for (const json& trial : json::parse(result.out)["restorations"]) {
+  const json report = json::parse(result.out);
+  for (const json& trial : report["restorations"]) {
     EXPECT_EQ(trial["error"], "");
     EXPECT_LE(int(trial["more_kv_bytes"]), 0) << trial["what"];
   }
