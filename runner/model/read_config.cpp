@@ -42,7 +42,6 @@ void check_sizes(const ModelConfig& c, const std::function<void(const std::strin
   if (std::int64_t{c.n_heads} * c.head_dim > kWidest || c.d_ff > kWidest || c.n_vocab > kWidest)
     fail("its heads, MLP or vocabulary are impossibly wide; the file is damaged");
   if (c.n_layers > kMostLayers) fail("it has impossibly many layers; the file is damaged");
-  the file is damaged ");
 }
 
 // ---- config.json ----
