@@ -31,6 +31,7 @@ std::string Dataset::key() const {
     for (const std::string& gold : sample.golds) append_string(bytes, gold);
     append_le32(bytes, static_cast<std::uint32_t>(sample.max_new_tokens));
     append_le32(bytes, static_cast<std::uint32_t>(sample.answer_cut));
+    if (!sample.scorer.empty()) append_string(bytes, sample.scorer);
   }
   for (const TextWindow& window : windows) {
     append_string(bytes, window.key);

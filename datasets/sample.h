@@ -29,7 +29,12 @@ struct Sample {
   std::vector<std::int32_t> prefix_ids;
   std::vector<std::int32_t>
       gold_ids;                    // the gold answer as the model would write it after the prefix
-  std::vector<std::string> golds;  // accepted answers, the first one is the one of gold_ids
+  std::vector<std::string> golds;  // accepted answers, the first one is the one of gold_ids; may be
+                                   // empty where they are not published
+  // What the scorer of the data set's authors needs (metrics/quality/scorers.h).
+  std::string scorer;                // its name; empty: the task's own metrics alone
+  std::vector<std::string> classes;  // answers to choose from
+  std::string question;              // as it was asked
   int max_new_tokens = 0;
   AnswerCut answer_cut = AnswerCut::kNone;
   std::string input_sha256;  // of prompt, prefix and gold ids (input_hash below)

@@ -11,7 +11,9 @@ Sample make_chat_sample(const ChatQuestion& question, const ChatTemplate& chat,
   Sample sample;
   sample.prompt_ids = chat.render_user(question.text);
   sample.prefix_ids = chat.assistant_header(question.answer_prefix);
-  sample.gold_ids = chat.answer_ids(question.golds.front(), question.answer_prefix);
+  if (!question.golds.empty()) {
+    sample.gold_ids = chat.answer_ids(question.golds.front(), question.answer_prefix);
+  }
   sample.golds = question.golds;
   sample.input_sha256 = input_hash(sample.prompt_ids, sample.prefix_ids, sample.gold_ids);
   std::tie(sample.evidence_begin, sample.evidence_end) = token_range(

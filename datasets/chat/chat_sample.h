@@ -15,7 +15,7 @@ namespace kvscope {
 struct ChatQuestion {
   std::string text;                // document and question: the user's turn
   std::string answer_prefix;       // how the assistant's answer is made to begin
-  std::vector<std::string> golds;  // accepted answers, at least one
+  std::vector<std::string> golds;  // accepted answers; none: gold_ids stay empty
   std::size_t evidence_begin = 0;  // bytes of `text` that hold the fact; equal when unknown
   std::size_t evidence_end = 0;
   // First byte of `text` that depends on what is asked or how; the rest of `text` is the question.

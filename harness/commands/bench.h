@@ -11,6 +11,7 @@ void add_bench_command(CLI::App& app, CommandContext& context);
 void add_bench_engine(CLI::App& bench, CommandContext& context);  // prefill and decode
 void add_bench_sweep(CLI::App& bench, CommandContext& context);   // many arms against full alone
 void add_bench_score(CLI::App& bench, CommandContext& context);   // in-stream scoring of a text
+void add_bench_probes(CLI::App& bench, CommandContext& context);  // levels of --probe
 void add_bench_load(CLI::App& bench, CommandContext& context);    // opening a model
 void add_bench_gpu(CLI::App& bench, CommandContext& context);     // a CUDA device against the CPU
 

@@ -120,4 +120,20 @@ std::optional<Budget> budget_of(const ArmOptions& options, const PolicySpec& spe
   return budget;
 }
 
+void add_ghost_options(CLI::App& command, std::string& ghosts, int& ghost_cap) {
+  command
+      .add_option(
+          "--ghosts", ghosts,
+          "How probes remember evicted tokens: f32 (as the cache has them; a prompt's share "
+          "its pages) or int8 (copied, a byte an element)")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--ghost-cap", ghost_cap,
+          "Copied evicted tokens that probes remember of each layer and KV head; later ones "
+          "are forgotten. 0: all")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 30));
+}
+
 }  // namespace kvscope

@@ -46,6 +46,8 @@ struct ModelOptions {
 
 // --model, --dtype, --kv-dtype, --backend, --device, --threads, --beyond-context.
 void add_model_options(CLI::App& command, ModelOptions& options);
+// --ghosts and --ghost-cap, of commands with --probe.
+void add_ghost_options(CLI::App& command, std::string& ghosts, int& ghost_cap);
 void add_model_file_option(CLI::App& command, std::string& file);  // --model alone
 
 // Where scripts/fetch-model puts the default model: ${XDG_CACHE_HOME:-~/.cache}/kvscope.

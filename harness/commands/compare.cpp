@@ -7,6 +7,7 @@
 #include "harness/report/identity_notes.h"
 #include "harness/report/json.h"
 #include "harness/report/paired_json.h"
+#include "harness/report/probe_plan.h"
 #include "harness/report/table.h"
 #include "harness/store/metric_info.h"
 #include "harness/store/queries.h"
@@ -31,6 +32,28 @@ double mean_of(std::span<const double> values) {
   for (const double value : values) sum += value;
   return sum / double(values.size());
 }
+
+// What the two arms' probes looked at. Estimates from samples have other names than means over all
+// rows, so that the two are never paired; two estimates are, where they are of the same layers.
+struct Watched {
+  Json a;
+  Json b;
+
+  bool may_pair(const std::string& metric) const {
+    const auto layers = [](const Json& plan) {
+      return plan.is_object() ? plan.value("layers", Json()) : Json();
+    };
+    return !metric.ends_with(kSampledSuffix) || layers(a) == layers(b);
+  }
+  std::string text() const {
+    const auto words = [](const Json& plan) {
+      return plan.is_object() ? plan.value("text", "") : std::string("off");
+    };
+    if (words(a) == words(b)) return sampled_note(a, "…_sampled");
+    return "Probes of A: " + words(a) + "; of B: " + words(b) +
+           ". What only one of them measured is not compared.\n";
+  }
+};
 
 struct Comparison {
   PairedValues values;
@@ -102,7 +125,7 @@ Json arm_json(const ArmRow& arm) {
 }
 
 void print_json(const ArmRow& a, const ArmRow& b, std::span<const Comparison> comparisons,
-                std::span<const IdentityNote> notes) {
+                std::span<const IdentityNote> notes, const Watched& watched) {
   Json rows = Json::array();
   for (const Comparison& comparison : comparisons) {
     const PairedValues& values = comparison.values;
@@ -118,9 +141,12 @@ void print_json(const ArmRow& a, const ArmRow& b, std::span<const Comparison> co
     row.update(paired_summary_json(comparison.summary));
     rows.push_back(std::move(row));
   }
-  print_json_line(
-      std::cout,
-      {{"a", arm_json(a)}, {"b", arm_json(b)}, {"metrics", rows}, {"notes", notes_json(notes)}});
+  Json of_a = arm_json(a);
+  of_a["probe_plan"] = watched.a;
+  Json of_b = arm_json(b);
+  of_b["probe_plan"] = watched.b;
+  print_json_line(std::cout,
+                  {{"a", of_a}, {"b", of_b}, {"metrics", rows}, {"notes", notes_json(notes)}});
 }
 
 ExitCode run_compare(const CompareOptions& options) {
@@ -144,10 +170,12 @@ ExitCode run_compare(const CompareOptions& options) {
                      b.backend +
                      ", whose rounding differs; --across-backends compares them all the same");
   }
+  const Watched watched{stored_probe_plan(store, a.sweep_uuid),
+                        stored_probe_plan(store, b.sweep_uuid)};
   std::vector<Comparison> comparisons;
   for (PairedValues& values : paired_values(store, a.arm_id, b.arm_id)) {
     const auto& wanted = options.metrics;
-    if (values.a.empty()) continue;
+    if (values.a.empty() || !watched.may_pair(values.metric)) continue;
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), values.metric) == wanted.end()) {
       continue;
     }
@@ -159,9 +187,10 @@ ExitCode run_compare(const CompareOptions& options) {
   }
   const auto notes = identity_notes(store, std::vector<ArmRow>{a, b});
   if (options.json) {
-    print_json(a, b, comparisons, notes);
+    print_json(a, b, comparisons, notes, watched);
   } else {
     print_table(a, b, comparisons, notes);
+    std::cout << watched.text();
   }
   return ExitCode::kOk;
 }

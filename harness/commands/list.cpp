@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "datasets/questions/format.h"
 #include "harness/commands/ledger_report.h"
 #include "harness/report/json.h"
 #include "harness/report/table.h"
@@ -10,6 +11,7 @@
 #include "harness/store/metric_info.h"
 #include "harness/store/queries.h"
 #include "harness/tasks/task.h"
+#include "metrics/quality/scorers.h"
 #include "runner/base/error.h"
 #include "runner/policies/catalog.h"
 #include "runner/policies/parts.h"
@@ -135,6 +137,37 @@ Listing list_metrics() {
   return out;
 }
 
+Listing list_scorers() {
+  Listing out{Table({"scorer", "benchmark's name", "kind", "what it is"})};
+  for (const std::size_t column : {1, 2, 3}) out.table.align(column, Table::Align::kLeft);
+  for (const ScorerInfo& scorer : scorer_infos()) {
+    out.table.add_row({std::string(scorer.name), std::string(scorer.upstream),
+                       std::string(scorer.kind), std::string(scorer.help)});
+    out.rows.push_back({{"name", scorer.name},
+                        {"upstream", scorer.upstream},
+                        {"kind", scorer.kind},
+                        {"needs_jieba", scorer.needs_words},
+                        {"help", scorer.help}});
+  }
+  return out;
+}
+
+Listing list_formats() {
+  Listing out{Table({"format", "is", "main metric", "what it holds"})};
+  for (const std::size_t column : {1, 2, 3}) out.table.align(column, Table::Align::kLeft);
+  const auto add = [&](const auto& format, const char* is) {
+    out.table.add_row(
+        {std::string(format.name), is, std::string(format.metric), std::string(format.summary)});
+    out.rows.push_back({{"name", format.name},
+                        {"is", is},
+                        {"metric", format.metric},
+                        {"summary", format.summary}});
+  };
+  for (const FormatInfo& format : format_infos()) add(format, "file");
+  for (const FolderFormatInfo& format : folder_format_infos()) add(format, "folder");
+  return out;
+}
+
 Listing list_arms_of(const ListOptions& options) {
   Store store = Store::open(options.database, StoreAccess::kReadOnly);
   Listing out{Table({"arm", "label", "model", "dtype", "backend", "prefill", "positions",
@@ -201,6 +234,8 @@ ExitCode run_list(const ListOptions& options) {
                               ? list_policies(catalog_with_plugins(options.plugins))
                           : options.what == "tasks"   ? list_tasks()
                           : options.what == "metrics" ? list_metrics()
+                          : options.what == "scorers" ? list_scorers()
+                          : options.what == "formats" ? list_formats()
                           : options.what == "arms"    ? list_arms_of(options)
                                                       : list_runs_of(options);
   if (options.json) {
@@ -215,11 +250,14 @@ ExitCode run_list(const ListOptions& options) {
 
 void add_list_command(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<ListOptions>();
-  CLI::App* command =
-      app.add_subcommand("list", "What there is: policies, tasks, metrics, arms or runs");
-  command->add_option("WHAT", options->what, "policies | tasks | metrics | arms | runs")
+  CLI::App* command = app.add_subcommand(
+      "list", "What there is: policies, tasks, metrics, scorers, formats, arms or runs");
+  command
+      ->add_option("WHAT", options->what,
+                   "policies | tasks | metrics | scorers | formats | arms | runs")
       ->required()
-      ->check(CLI::IsMember({"policies", "tasks", "metrics", "arms", "runs"}));
+      ->check(
+          CLI::IsMember({"policies", "tasks", "metrics", "scorers", "formats", "arms", "runs"}));
   add_plugin_option(*command, options->plugins);
   command->add_option("--db", options->database,
                       "Database, for arms and runs (default kvscope.db)");

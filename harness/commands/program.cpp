@@ -8,11 +8,16 @@
 #include "harness/commands/common.h"
 #include "harness/commands/compare.h"
 #include "harness/commands/conform.h"
+#include "harness/commands/dataset.h"
 #include "harness/commands/doctor.h"
+#include "harness/commands/export.h"
+#include "harness/commands/gate.h"
 #include "harness/commands/generate.h"
 #include "harness/commands/inspect.h"
 #include "harness/commands/list.h"
+#include "harness/commands/power.h"
 #include "harness/commands/run.h"
+#include "harness/commands/score_answers.h"
 #include "harness/commands/score.h"
 #include "harness/commands/show.h"
 #include "harness/commands/simulate.h"
@@ -42,6 +47,8 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   add_sweep_command(app, context);
   add_run_command(app, context);
   add_compare_command(app, context);
+  add_gate_command(app, context);
+  add_power_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);
   add_tokenize_command(app, context);
@@ -50,6 +57,9 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   add_trace_command(app, context);
   add_simulate_command(app, context);
   add_stats_command(app, context);
+  add_export_command(app, context);
+  add_dataset_command(app, context);
+  add_score_answers_command(app, context);
   add_bench_command(app, context);
   add_doctor_command(app, context);
   add_inspect_command(app, context);

@@ -12,8 +12,11 @@
 #include "harness/commands/score_run.h"
 #include "harness/plan/stop_signals.h"
 #include "harness/report/json.h"
+#include "harness/report/probe_plan.h"
 #include "harness/report/progress.h"
 #include "harness/report/table.h"
+#include "harness/store/metric_info.h"
+#include "metrics/stats/paired.h"
 #include "runner/base/error.h"
 #include "runner/policies/catalog.h"
 
@@ -36,11 +39,13 @@ struct ScoreOptions {
   int top = 0;
   bool residents = false;
   std::string probe = "off";
+  std::string ghosts = "f32";
+  int ghost_cap = 0;
   bool token_major = false;
   bool json = false;
 };
 
-ScoreRun plan_of(const ScoreOptions& options) {
+ScoreRun run_of(const ScoreOptions& options) {
   if (options.ids_file.empty() == options.text_file.empty()) {
     throw UsageError("score: give one of --ids FILE.json or --text FILE");
   }
@@ -51,9 +56,6 @@ ScoreRun plan_of(const ScoreOptions& options) {
     throw UsageError(
         "--convention llama.cpp cuts a text itself: add --text FILE and --context N, "
         "at least 4");
-  }
-  if (options.probe != "off" && options.probe != "all") {
-    throw UsageError("--probe " + options.probe + ": the levels of this build are off and all");
   }
   ScoreRun run;
   const PolicyCatalog catalog = catalog_with_plugins(options.arm.plugins);
@@ -73,7 +75,7 @@ ScoreRun plan_of(const ScoreOptions& options) {
   run.prompt_tokens = options.prompt_tokens;
   run.top = options.top;
   run.want_residents = options.residents;
-  run.probe = options.probe == "all";
+  run.probes = parse_probes(options.probe, options.ghosts, options.ghost_cap);
   run.token_major = options.token_major;
   if (llama_cpp) run.first_scored = llama_cpp_first_scored(*options.context);
   return run;
@@ -160,7 +162,46 @@ struct Totals {
     if (!probes || ((*probes).*metric).overall.n == 0) return kUndefined;
     return ((*probes).*metric).overall.mean;
   }
+  // Of an estimate; nothing where all rows count.
+  std::optional<Interval> interval(ProbeMetric ProbeSummary::*metric, SampledMetric steps) const {
+    if (!probes || !probes->sampled) return std::nullopt;
+    const std::optional<double> half = probes->sampled->half_interval(steps);
+    if (!half) return std::nullopt;
+    return Interval{probe(metric) - *half, probe(metric) + *half};
+  }
 };
+
+// Figures that need the evicted tokens.
+struct ProbeFigure {
+  const char* key;
+  const char* label;
+  ProbeMetric ProbeSummary::*metric;
+  SampledMetric steps;
+};
+constexpr ProbeFigure kProbeFigures[] = {
+    {"mean_rebound_mass", "rebound mass", &ProbeSummary::rebound_mass, kReboundMassSteps},
+    {"mean_hit_at_32", "hit@32", &ProbeSummary::hit_at_32, kHitAt32Steps},
+    {"mean_hit_at_90_percent_mass", "hit at 90 % mass", &ProbeSummary::hit_at_p90, kHitAtP90Steps}};
+
+void add_probe_json(Json& out, const ScoreRun& run, const ModelConfig& config,
+                    const Totals& totals) {
+  const bool is_sampled = run.probes.level == ProbeLevel::kFull;
+  for (const ProbeFigure& figure : kProbeFigures) {
+    if (run.probes.level == ProbeLevel::kBasic) continue;
+    const std::string key = figure.key + std::string(is_sampled ? kSampledSuffix : "");
+    out[key] = json_number(totals.probe(figure.metric));
+    if (!is_sampled) continue;
+    const auto interval = totals.interval(figure.metric, figure.steps);
+    out[key + "_ci95"] =
+        interval ? Json{json_number(interval->low), json_number(interval->high)} : Json(nullptr);
+  }
+  if (const auto plan = plan_of(run.probes, config.n_layers, 0))
+    out["probe_plan"] = probe_plan_json(*plan);
+  if (!totals.probes || run.probes.level == ProbeLevel::kBasic) return;
+  const GhostFacts& ghosts = totals.probes->ghosts;
+  out["ghost_coverage"] = ghosts.coverage();
+  if (run.probes.ghosts.int8) out["ghost_logit_bound"] = ghosts.logit_bound;
+}
 
 void print_json(const ScoreOptions& options, const ScoreRun& run, const ModelConfig& config,
                 std::span<const std::span<const std::int32_t>> windows,
@@ -192,10 +233,8 @@ void print_json(const ScoreOptions& options, const ScoreRun& run, const ModelCon
     out["windows"] = std::move(window_rows);
     out["perplexity"] = json_number(std::exp(totals.mean_nll_nats()));
   }
-  if (run.probe) {
-    out["mean_rebound_mass"] = json_number(totals.probe(&ProbeSummary::rebound_mass));
-    out["mean_hit_at_32"] = json_number(totals.probe(&ProbeSummary::hit_at_32));
-    out["mean_hit_at_90_percent_mass"] = json_number(totals.probe(&ProbeSummary::hit_at_p90));
+  if (run.probes.level != ProbeLevel::kOff) {
+    add_probe_json(out, run, config, totals);
     out["mean_kl_full_nats"] = json_number(totals.mean_kl());
     out["top1_agreement"] = json_number(totals.agreement());
   }
@@ -203,7 +242,15 @@ void print_json(const ScoreOptions& options, const ScoreRun& run, const ModelCon
   print_json_line(std::cout, out);
 }
 
-void print_table(const ScoreRun& run, std::span<const ScoredIds> scored, const Totals& totals) {
+std::string figure_text(const Totals& totals, const ProbeFigure& figure) {
+  std::string text = format_fixed(totals.probe(figure.metric), 4);
+  if (const auto interval = totals.interval(figure.metric, figure.steps))
+    text += " [" + format_fixed(interval->low, 4) + ", " + format_fixed(interval->high, 4) + "]";
+  return text;
+}
+
+void print_table(const ScoreRun& run, const ModelConfig& config, std::span<const ScoredIds> scored,
+                 const Totals& totals) {
   Table table({"figure", "value"});
   table.add_row({"policy", run.spec.canonical + " @ " + run.budget.label()});
   table.add_row({"mode", std::string(name_of(scored.back().arm.mode))});
@@ -211,15 +258,19 @@ void print_table(const ScoreRun& run, std::span<const ScoredIds> scored, const T
   table.add_row({"scored tokens", std::to_string(totals.n_scored)});
   table.add_row({"mean NLL (nats)", format_fixed(totals.mean_nll_nats(), 4)});
   table.add_row({"perplexity", format_fixed(std::exp(totals.mean_nll_nats()), 3)});
-  if (run.probe) {
-    table.add_row({"rebound mass", format_fixed(totals.probe(&ProbeSummary::rebound_mass), 4)});
-    table.add_row({"hit@32", format_fixed(totals.probe(&ProbeSummary::hit_at_32), 4)});
-    table.add_row({"hit at 90 % mass", format_fixed(totals.probe(&ProbeSummary::hit_at_p90), 4)});
+  if (run.probes.level != ProbeLevel::kOff) {
+    for (const ProbeFigure& figure : kProbeFigures) {
+      if (run.probes.level == ProbeLevel::kBasic) continue;
+      table.add_row({figure.label, figure_text(totals, figure)});
+    }
     table.add_row({"KL from full (nats)", format_fixed(totals.mean_kl(), 5)});
     table.add_row({"top-1 agreement", format_percent(totals.agreement(), 2)});
   }
   add_ledger_rows(table, scored.back().arm.ledger);
   std::cout << table.text();
+  if (const auto plan = plan_of(run.probes, config.n_layers, 0);
+      plan && run.probes.level == ProbeLevel::kFull)
+    std::cout << sampled_note(probe_plan_json(*plan), "rebound mass, hits");
 }
 
 ExitCode stopped(const StopSignals& signals, std::size_t done, std::size_t windows) {
@@ -229,7 +280,7 @@ ExitCode stopped(const StopSignals& signals, std::size_t done, std::size_t windo
 
 ExitCode run_score(const ScoreOptions& options, const CudaSupport& cuda) {
   const StopSignals signals;  // first: loading takes long enough to be interrupted
-  const ScoreRun run = plan_of(options);
+  const ScoreRun run = run_of(options);
   const OpenedModel opened = open_model(options.model, cuda);
   const std::vector<std::int32_t> ids = read_ids(options, *opened.tokenizer);
   const auto windows = cut_windows(options, ids);
@@ -261,7 +312,7 @@ ExitCode run_score(const ScoreOptions& options, const CudaSupport& cuda) {
   if (options.json) {
     print_json(options, run, opened.model->config, windows, scored, totals);
   } else {
-    print_table(run, scored, totals);
+    print_table(run, opened.model->config, scored, totals);
   }
   return ExitCode::kOk;
 }
@@ -297,7 +348,10 @@ void add_score_command(CLI::App& app, CommandContext& context) {
       ->check(CLI::Range(0, 1000));
   command->add_flag("--residents", options->residents, "Print the positions that stay");
   command->add_option("--probe", options->probe,
-                      "off (default) or all: rebound, hits, KL, agreement");
+                      "off (default), basic (KL, agreement, what attention gives away), full (and "
+                      "evicted tokens in a sample of layers and steps) or all (in every layer and "
+                      "step)");
+  add_ghost_options(*command, options->ghosts, options->ghost_cap);
   command->add_flag("--token-major", options->token_major,
                     "Token by token through all layers: slower, the same bits");
   add_model_options(*command, options->model);

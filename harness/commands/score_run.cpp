@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "metrics/probes/attention_probe.h"
+#include "datasets/sample.h"
 #include "runner/base/error.h"
 
 namespace kvscope {
@@ -34,21 +34,16 @@ std::optional<ScoredIds> score_ids(Engine& engine, const ScoreRun& run,
   require_suited(*arm.policy, engine.model().config);
   arm.in_stream = in_stream;
 
-  const ModelConfig& config = engine.model().config;
-  std::unique_ptr<AttentionProbe> probe;
-  if (run.probe && !arm.policy->never_evicts() && !arm.policy->read_rule() &&
-      arm.policy->positions() == PositionMode::kAbsolute) {
-    probe = std::make_unique<AttentionProbe>(
-        AttentionProbeShape{config.n_layers, config.n_kv_heads, config.group()});
-    arm.probe = probe.get();
-  }
+  const std::unique_ptr<SampledProbe> probe = make_probe(
+      run.probes, engine.model().config, *arm.policy, 0, phase_seed(input_hash(ids, {}, {})));
+  arm.probe = probe.get();
 
   ScoreRequest request;
   request.tokens = ids;
   request.prompt_tokens = run.prompt_tokens.value_or(0);
   request.top = run.top;
   request.want_residents = run.want_residents;
-  request.compare_full = run.probe;
+  request.compare_full = run.probes.level != ProbeLevel::kOff;
   request.token_major = run.token_major;
   request.first_scored = run.first_scored;
   request.advanced = advanced;

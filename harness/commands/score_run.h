@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "harness/tasks/probe_level.h"
 #include "metrics/probes/probe_summary.h"
 #include "runner/engine/engine.h"
 #include "runner/policies/spec.h"
@@ -19,7 +20,7 @@ struct ScoreRun {
   std::optional<int> prompt_tokens;  // nothing: the policy acts from the first token
   int top = 0;
   bool want_residents = false;
-  bool probe = false;
+  ProbeOptions probes;
   bool token_major = false;
   int first_scored = 1;  // tokens before it are context only
 };
@@ -28,7 +29,7 @@ struct ScoredIds {
   ScoreArmResult arm;
   double sum_nll_nats = 0.0;
   int n_scored = 0;
-  // Only with `probe`; rebound and hits only where a full attention over the ghosts is defined
+  // Unless probes are off; rebound and hits only where a full attention over the ghosts is defined
   // (neither `full` nor cache-relative).
   std::optional<ProbeSummary> probes;
   double sum_kl_full_nats = 0.0;  // over n_compared positions

@@ -7,6 +7,7 @@
 #include "harness/commands/ledger_report.h"
 #include "harness/report/identity_notes.h"
 #include "harness/report/json.h"
+#include "harness/report/probe_plan.h"
 #include "harness/report/table.h"
 #include "harness/report/time_text.h"
 #include "harness/store/queries.h"
@@ -40,6 +41,7 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
   const auto metrics = arm_metrics(store, arm.arm_id);
   const auto results = arm_results(store, arm.arm_id);
   const auto notes = notes_about(store, arm);
+  const Json plan = stored_probe_plan(store, arm.sweep_uuid);
   if (json) {
     Json rows = Json::array();
     for (const ArmMetricRow& row : metrics) {
@@ -71,6 +73,7 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
                                 {"question_visibility", arm.question_visibility},
                                 {"status", arm.status},
                                 {"sweep_uuid", arm.sweep_uuid},
+                                {"probe_plan", plan},
                                 {"metrics", rows},
                                 {"not_ok", faults},
                                 {"notes", notes_json(notes)}});
@@ -89,7 +92,7 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
                    format_significant(row.mean, 6),
                    row.stderr_mean ? format_significant(*row.stderr_mean, 2) : "-"});
   }
-  std::cout << table.text();
+  std::cout << table.text() << sampled_note(plan, "…_sampled");
   // Many samples share one reason: once is enough.
   std::vector<std::string> reasons;
   for (const ResultRow& result : results) {

@@ -18,6 +18,7 @@
 #include "harness/plan/stop_signals.h"
 #include "harness/plan/suite.h"
 #include "harness/plan/walk.h"
+#include "harness/report/probe_plan.h"
 #include "harness/report/progress.h"
 #include "harness/report/sweep_summary.h"
 #include "harness/store/uuid.h"
@@ -27,13 +28,6 @@ namespace kvscope {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Books that scripts/prepare-texts made, if it ever ran.
-fs::path prepared_text() {
-  const fs::path file = default_model_file().parent_path() / "texts" / "sherlock_holmes.txt";
-  std::error_code failed;
-  return fs::exists(file, failed) ? file : fs::path();
-}
 
 std::vector<PlannedTask> plan_tasks(const SweepOptions& options, std::vector<TaskSpec> specs,
                                     const Tokenizer& tokenizer) {
@@ -95,6 +89,7 @@ std::string argv_json() {
 
 std::string options_json(const SweepOptions& o, const Model& model,
                          const std::vector<PlannedTask>& tasks) {
+  const auto plan = plan_of(parse_probes(o.probe, o.ghosts, o.ghost_cap), model.config.n_layers, 0);
   nlohmann::ordered_json json = {
       {"suite", o.suite},
       {"policies", o.arms.policies},
@@ -103,6 +98,7 @@ std::string options_json(const SweepOptions& o, const Model& model,
       {"budget_tokens", o.arms.budget_tokens},
       {"question", o.arms.question},
       {"probe", o.probe},
+      {"probe_plan", plan ? probe_plan_json(*plan) : Json(nullptr)},
       {"backend", model.backend},
       {"dtype", o.model.dtype},
       {"kv_dtype", o.model.kv_dtype.empty() ? o.model.dtype : o.model.kv_dtype},
@@ -110,6 +106,8 @@ std::string options_json(const SweepOptions& o, const Model& model,
       {"text", o.files.text.string()},
       {"haystack", o.files.haystack.string()},
       {"qa", o.files.qa.string()},
+      {"qa_prompts", o.files.qa_prompts.string()},
+      {"qa_lengths", o.files.qa_lengths.string()},
       {"context", o.files.context}};
   for (const PlannedTask& task : tasks) {
     json["tasks"].push_back({{"name", task.spec.name}, {"keys", task.spec.values}});
@@ -128,7 +126,11 @@ struct StoredSweep {
 StoredSweep open_sweep(Store& store, const SweepOptions& options, const Model& model,
                        std::span<const ArmPlan> arms, const std::vector<PlannedTask>& tasks) {
   const std::string model_key = model.key();
-  PlanIdentity identity{model_key, {}, {}, options.probe, options.model.beyond_context};
+  PlanIdentity identity{model_key,
+                        {},
+                        {},
+                        key_of(parse_probes(options.probe, options.ghosts, options.ghost_cap)),
+                        options.model.beyond_context};
   std::vector<ArmRecord> records;
   for (const ArmPlan& arm : arms) {
     records.push_back(arm_record(arm, model_key, model.dtype, model.kv_dtype));
@@ -182,6 +184,7 @@ void print_results(Store& store, const StoredSweep& sweep, const SweepOptions& o
     Json out = {{"sweep", sweep.uuid},
                 {"status", status},
                 {"database", fs::absolute(store.path()).string()},
+                {"probe_plan", stored_probe_plan(store, sweep.uuid)},
                 {"tasks", sweep_json(tasks)}};
     for (const RunRow& run : list_runs(store)) {  // newest first
       if (run.sweep_uuid != sweep.uuid || !run.device_memory) continue;
@@ -211,6 +214,12 @@ ExitCode stopped_before_the_run(const StopSignals& signals) {
 
 }  // namespace
 
+fs::path prepared_text() {
+  const fs::path file = default_model_file().parent_path() / "texts" / "sherlock_holmes.txt";
+  std::error_code failed;
+  return fs::exists(file, failed) ? file : fs::path();
+}
+
 void add_sweep_options(CLI::App& command, SweepOptions& options) {
   add_model_options(command, options.model);
   command.add_option("--suite", options.suite,
@@ -222,7 +231,17 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
                      "Text for perplexity (default: a book of scripts/prepare-texts)");
   command.add_option("--haystack", options.files.haystack,
                      "Text file or folder of .txt to hide needles in (default: noise)");
-  command.add_option("--qa", options.files.qa, "Questions in SQuAD's format (default: generated)");
+  command.add_option("--qa,--data", options.files.qa,
+                     "Questions for qa, a file or folder of any format that `kvscope list formats` "
+                     "names (default: generated)");
+  command.add_option(
+      "--qa-prompts", options.files.qa_prompts,
+      "Prompts instead of the format's: a text with {context}, {input} and {options}, or "
+      "a JSON object of such texts by task (dataset2prompt.json)");
+  command.add_option("--qa-lengths", options.files.qa_lengths,
+                     "Tokens of an answer by task, a JSON object (dataset2maxlen.json)");
+  command.add_flag("--skip-bad-records", options.files.skip_bad_records,
+                   "Go on without records of --qa that cannot be used; says how many");
   command.add_option("--context", options.files.context, "Tokens of a perplexity window")
       ->capture_default_str()
       ->check(CLI::Range(4, 1'000'000));
@@ -231,8 +250,12 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
                   "May policies see the question when they select: visible, hidden or both "
                   "(hidden: they select at the document's end, the question is fed afterwards)")
       ->capture_default_str();
-  command.add_option("--probe", options.probe, "What to watch inside attention: off or all")
-      ->capture_default_str();
+  command.add_option(
+      "--probe", options.probe,
+      "What to watch inside attention: off, basic (what it gives away by itself), full "
+      "(and evicted tokens, in a sample of layers and steps) or all (in every one); "
+      "full unless the suite says otherwise");
+  add_ghost_options(command, options.ghosts, options.ghost_cap);
   command
       .add_option("--prefix-cache-mib", options.prefix_cache_mib,
                   "Memory for prompts' common beginnings, which are computed once; 0: off. The "
@@ -260,16 +283,21 @@ bool takes_suite(const CLI::App& command) {
   return true;
 }
 
-ExitCode run_sweep(const SweepOptions& options, const CudaSupport& cuda) {
+ExitCode run_sweep(const SweepOptions& asked, const CudaSupport& cuda) {
   const StopSignals signals;  // first: loading takes long enough to be interrupted
+  SweepOptions options = asked;
   const Suite suite =
       options.suite.empty()
-          ? Suite{expand_arms(options.arms), options.tasks}
+          ? Suite{expand_arms(options.arms), options.tasks, {}}
           : read_suite(options.suite, {kDefaultPolicies, kDefaultBudgets, kDefaultTasks,
                                        catalog_with_plugins(options.arms.plugins)});
   const std::vector<ArmPlan>& arms = suite.arms;
   std::vector<TaskSpec> specs = parse_tasks(suite.tasks);
-  const ProbeLevel probes = parse_probe_level(options.probe);
+  if (!suite.probe.empty() && !options.probe.empty())
+    throw UsageError(
+        "--probe and a suite with \"probe\": the suite says it; leave one of them out");
+  if (options.probe.empty()) options.probe = suite.probe.empty() ? kDefaultProbeLevel : suite.probe;
+  const ProbeOptions probes = parse_probes(options.probe, options.ghosts, options.ghost_cap);
   const std::string listen =
       options.metrics_listen.empty() ? "" : parse_listen_address(options.metrics_listen);
   Store::check(options.database);

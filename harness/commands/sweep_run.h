@@ -1,6 +1,7 @@
 // What `sweep` and `run` have in common: everything but the names of their options.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ struct SweepOptions {
   std::string tasks = kDefaultTasks;
   std::string database = "kvscope.db";
   TaskFiles files;
-  std::string probe = "all";
+  std::string probe;  // empty: the suite's, or kDefaultProbeLevel
+  std::string ghosts = "f32";
+  int ghost_cap = 0;
   bool fresh = false;  // --new
   int prefix_cache_mib = 512;
   std::string metrics_listen;
@@ -36,6 +39,9 @@ void add_sweep_options(CLI::App& command, SweepOptions& options);
 
 // True if --suite was given. UsageError if another option then says what the suite says.
 bool takes_suite(const CLI::App& command);
+
+// A book that scripts/prepare-texts made; empty if it never ran.
+std::filesystem::path prepared_text();
 
 // Resumes the newest unfinished sweep with the same plan and program, or starts one; prints the
 // table.

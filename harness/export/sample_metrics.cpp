@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "harness/store/metric_info.h"
+
 namespace kvscope {
 namespace {
 
@@ -41,7 +43,11 @@ void add_ledger(MetricBook& book, const Labels& arm, const Ledger& ledger, int s
                double(ledger.decode_peak.total_bytes()));
 }
 
-void add_probes(MetricBook& book, const Labels& arm, const ProbeSummary& probes) {
+// Estimates from sampled rows are series of their own.
+Labels sampled(const Labels& labels) { return with(labels, "rows", "sampled"); }
+
+void add_probes(MetricBook& book, const Labels& all_rows, const ProbeSummary& probes) {
+  const Labels arm = probes.sampled ? sampled(all_rows) : all_rows;
   for (const RunningStat& layer : probes.mass_hit.by_layer) {
     if (layer.n > 0) book.observe("kvscope_attention_mass_retained_ratio", arm, layer.mean);
   }
@@ -152,10 +158,14 @@ void add_result_metrics(MetricBook& book, const Labels& labels,
   int n_samples = 0;
   for (const ArmMetricRow& row : metrics) {
     n_samples = std::max(n_samples, row.n);
+    const bool is_sampled = row.metric.ends_with(kSampledSuffix);
+    std::string_view name = row.metric;
+    if (is_sampled) name.remove_suffix(kSampledSuffix.size());
+    const Labels of_row = is_sampled ? sampled(labels) : labels;
     for (const Export& wanted : kExports) {
-      if (row.metric != wanted.metric) continue;
-      book.set(wanted.family, labels, row.mean);
-      if (row.stderr_mean) book.set(wanted.stderr_family, labels, *row.stderr_mean);
+      if (name != wanted.metric) continue;
+      book.set(wanted.family, of_row, row.mean);
+      if (row.stderr_mean) book.set(wanted.stderr_family, of_row, *row.stderr_mean);
     }
   }
   book.set("kvscope_result_samples", labels, n_samples);

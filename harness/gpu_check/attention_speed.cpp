@@ -46,7 +46,7 @@ AttentionSpeed decode_attention_speed(Backend& backend, const AttentionShape& sh
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const int kv_head = int(i % shape.n_kv_heads);
     const std::size_t sequence = i / shape.n_kv_heads;
-    gathers.push_back({&heads[i], nullptr, kv_head, all, prompt.data(), n_tokens});
+    gathers.push_back({&heads[i], kv_head, all, prompt.data(), n_tokens});
     ScanJob scan;
     scan.first_kv_head = kv_head;
     scan.heads = &heads[i];

@@ -245,13 +245,18 @@ std::string policy_text(const json& policy, const std::string& file, const std::
 
 Suite parse_suite(const json& value, const std::string& file, const SuiteDefaults& defaults) {
   const JsonAt document{value, file, ""};
-  document.require_keys({"policies", "budgets", "budget_tokens", "question", "tasks"});
+  document.require_keys({"policies", "budgets", "budget_tokens", "question", "tasks", "probe"});
   const std::vector<Group> groups = groups_of(document, defaults);
   Suite suite;
   for (const QuestionVisibility question : visibilities_of(document)) {
     for (ArmPlan& arm : arms_of(document, groups, question)) suite.arms.push_back(std::move(arm));
   }
   suite.tasks = tasks_of(document, defaults);
+  if (document.has("probe")) {
+    const JsonAt level = document.member("probe");
+    suite.probe = level.text();
+    with_path(level, [&] { return parse_probe_level(suite.probe); });
+  }
   return suite;
 }
 

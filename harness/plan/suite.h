@@ -13,6 +13,7 @@
 //   question       "visible" | "hidden" | "both"
 //   tasks          [TASK…]; a text as on the command line, or {"name": …, "keys": {key: value or
 //                  list}}
+//   probe          "off" | "basic" | "full" | "all"
 //
 // An object means exactly what the text of the grammar means: it is put into one and parsed.
 #pragma once
@@ -30,6 +31,7 @@ namespace kvscope {
 struct Suite {
   std::vector<ArmPlan> arms;  // of each visibility `full` first, as expand_arms()
   std::string tasks;          // as --tasks
+  std::string probe;          // as --probe; empty: not said
 };
 
 // What stands for keys that are left out.

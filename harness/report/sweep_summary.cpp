@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "harness/report/probe_plan.h"
 #include "harness/store/database.h"
 #include "harness/store/statement.h"
 #include "harness/tasks/task.h"
@@ -15,15 +16,27 @@ struct DatasetRow {
   std::string key;
   std::string task;
   std::string name;
+  std::string version;
 };
+
+// Data sets of a published format say themselves which of their metrics is the main one.
+std::string primary_metric(const DatasetRow& dataset) {
+  constexpr std::string_view kMark = " metric=";
+  if (const std::size_t at = dataset.version.find(kMark); at != std::string::npos) {
+    const std::string rest = dataset.version.substr(at + kMark.size());
+    return rest.substr(0, rest.find(' '));
+  }
+  const TaskInfo* info = find_task(dataset.task);
+  return info != nullptr ? std::string(info->primary_metric) : std::string();
+}
 
 std::vector<DatasetRow> datasets_of(Store& store, const std::string& sweep_uuid) {
   Statement s(store.database(),
-              "SELECT dataset_id,dataset_key,task,name FROM sweep_dataset JOIN dataset "
+              "SELECT dataset_id,dataset_key,task,name,version FROM sweep_dataset JOIN dataset "
               "USING(dataset_id) WHERE sweep_uuid=? ORDER BY dataset_id");
   s.bind(sweep_uuid);
   std::vector<DatasetRow> rows;
-  while (s.step()) rows.push_back({s.int64(0), s.text(1), s.text(2), s.text(3)});
+  while (s.step()) rows.push_back({s.int64(0), s.text(1), s.text(2), s.text(3), s.text(4)});
   return rows;
 }
 
@@ -67,16 +80,10 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
   std::vector<SweepTask> tasks;
   std::vector<std::int64_t> dataset_ids;  // of each task
   for (const DatasetRow& dataset : datasets_of(store, sweep_uuid)) {
-    const TaskInfo* info = find_task(dataset.task);
     for (const char* visibility : {"visible", "hidden"}) {
       if (std::ranges::find(arms, visibility, &ArmRow::question_visibility) == arms.end()) continue;
-      tasks.push_back({dataset.task,
-                       dataset.name,
-                       dataset.key,
-                       info != nullptr ? std::string(info->primary_metric) : std::string(),
-                       visibility,
-                       {},
-                       {}});
+      tasks.push_back(
+          {dataset.task, dataset.name, dataset.key, primary_metric(dataset), visibility, {}, {}});
       dataset_ids.push_back(dataset.id);
     }
   }
@@ -104,6 +111,13 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
       tasks[t].rows.push_back(std::move(row));
     }
   }
+  // A score that needs a dictionary is not there where there is none.
+  for (SweepTask& task : tasks) {
+    const bool is_there = std::ranges::any_of(
+        task.rows, [&](const SweepRow& row) { return row.find(task.primary_metric) != nullptr; });
+    const TaskInfo* info = find_task(task.task);
+    if (!is_there && info != nullptr) task.primary_metric = info->primary_metric;
+  }
   for (const char* visibility : {"visible", "hidden"}) {
     std::vector<ArmRow> same = arms;
     std::erase_if(same, [&](const ArmRow& arm) { return arm.question_visibility != visibility; });
@@ -116,6 +130,7 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
       }
     }
   }
+  for (SweepTask& task : tasks) task.probe_plan = stored_probe_plan(store, sweep_uuid);
   return tasks;
 }
 

@@ -43,6 +43,7 @@ struct SweepTask {
   std::string question_visibility;  // visible | hidden
   std::vector<SweepRow> rows;       // arms in order, `full` first
   std::vector<IdentityNote> notes;  // about arms that did not do what was asked of them
+  Json probe_plan = nullptr;        // probe_plan.h
 };
 
 std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uuid);

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <map>
 
+#include "harness/report/probe_plan.h"
 #include "harness/report/sweep_summary.h"
 #include "harness/report/table.h"
+#include "harness/store/metric_info.h"
 
 namespace kvscope {
 namespace {
@@ -92,6 +94,7 @@ std::string sweep_table(const SweepTask& task) {
   }
   Table table(std::move(header));
   bool has_numbers = false;
+  bool has_sampled = false;
   const SweepRow* full = task.rows.empty() ? nullptr : &task.rows.front();
   std::map<std::string, int> reasons;
   for (const SweepRow& row : task.rows) {
@@ -102,8 +105,12 @@ std::string sweep_table(const SweepTask& task) {
     std::vector<std::string> cells = {row.arm.label, std::to_string(row.n_ok),
                                       with_error(primary, 3), difference(primary, 3),
                                       format_fixed(second, text_task ? 2 : 3)};
-    for (const char* metric : {"kl_full_nats", "rebound_mass", "hit_at_32"}) {
-      cells.push_back(format_fixed(value_or_nan(row, metric), 3));
+    cells.push_back(format_fixed(value_or_nan(row, "kl_full_nats"), 3));
+    for (const char* metric : {"rebound_mass", "hit_at_32"}) {
+      const SweepValue* sampled = row.find(std::string(metric) + std::string(kSampledSuffix));
+      cells.push_back(sampled != nullptr ? with_error(sampled, 3)
+                                         : format_fixed(value_or_nan(row, metric), 3));
+      has_sampled |= sampled != nullptr;
     }
     for (const char* metric : {"kv_peak_bytes", "kv_steady_bytes"}) {
       const double bytes = value_or_nan(row, metric);
@@ -118,6 +125,7 @@ std::string sweep_table(const SweepTask& task) {
   if (is_hidden(task)) text += ", question hidden";
   text += "\n";
   if (has_numbers) text += table.text();
+  if (has_sampled) text += "  " + sampled_note(task.probe_plan, "rebound, hit@32");
   for (const auto& [reason, n] : reasons) {
     text += "  " + std::to_string(n) + " results without numbers: " + reason + "\n";
   }

@@ -1,5 +1,13 @@
 #include "harness/store/metric_info.h"
 
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "metrics/quality/scorers.h"
+
 namespace kvscope {
 namespace {
 
@@ -7,10 +15,6 @@ constexpr MetricInfo kMetrics[] = {
     {"nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the scored tokens; perplexity is its exponential."},
     {"recall", "ratio", "binary", "higher", "1 if the answer holds the hidden value, else 0."},
-    {"exact_match", "ratio", "binary", "higher",
-     "1 if the normalised answer equals one of the gold answers, else 0."},
-    {"token_f1", "ratio", "continuous", "higher",
-     "Harmonic mean of precision and recall of the answer's words, best gold answer."},
     {"gold_nll_nats", "nats", "continuous", "lower",
      "Mean negative log-likelihood of the gold answer's tokens."},
     {"kl_full_nats", "nats", "continuous", "lower",
@@ -18,16 +22,8 @@ constexpr MetricInfo kMetrics[] = {
      "tokens."},
     {"top1_agreement", "ratio", "continuous", "higher",
      "Share of predictions whose most likely token is the full cache's."},
-    {"rebound_mass", "ratio", "continuous", "lower",
-     "Attention that evicted tokens would have received had they stayed (local frame), mean."},
-    {"hit_at_32", "ratio", "continuous", "higher",
-     "Share of the 32 keys with most attention that are still cached (local frame), mean."},
-    {"hit_at_90_mass", "ratio", "continuous", "higher",
-     "Share of the smallest set of keys holding 90 % of attention that is still cached, mean."},
-    {"mass_hit", "ratio", "continuous", "higher",
-     "Share of attention on cached keys: one minus the rebound mass, mean."},
-    {"rebound_events", "1", "count", "lower",
-     "Times an evicted token would have become important again."},
+    {"rebound_mass_in_bursts", "ratio", "continuous", "lower",
+     "Rebound mass of the rows after an alarm, which are in no other mean."},
     {"kv_peak_bytes", "bytes", "continuous", "lower",
      "Most bytes of keys, values and metadata held at once, prefill and decode."},
     {"kv_prefill_peak_bytes", "bytes", "continuous", "lower",
@@ -44,12 +40,54 @@ constexpr MetricInfo kMetrics[] = {
      "Dense probability of the prompt's last rows on what sparse rows attend to."},
 };
 
+// Of attention probes: each also as an estimate from sampled rows.
+constexpr MetricInfo kProbeMetrics[] = {
+    {"rebound_mass", "ratio", "continuous", "lower",
+     "Attention that evicted tokens would have received had they stayed (local frame), mean."},
+    {"hit_at_32", "ratio", "continuous", "higher",
+     "Share of the 32 keys with most attention that are still cached (local frame), mean."},
+    {"hit_at_90_mass", "ratio", "continuous", "higher",
+     "Share of the smallest set of keys holding 90 % of attention that is still cached, mean."},
+    {"mass_hit", "ratio", "continuous", "higher",
+     "Share of attention on cached keys: one minus the rebound mass, mean."},
+    {"ghost_coverage", "ratio", "continuous", "none",
+     "Share of the evicted tokens that probes still remembered when they looked."},
+    {"ghost_logit_bound", "nats", "continuous", "none",
+     "Largest error of an evicted token's logit, where its key is remembered as int8."},
+    {"rebound_events", "1", "count", "lower",
+     "Times an evicted token would have become important again."},
+};
+
+// The names and texts of the estimates live as long as the table.
+struct Table {
+  std::vector<MetricInfo> metrics{std::begin(kMetrics), std::end(kMetrics)};
+  std::deque<std::string> texts;
+
+  Table() {
+    for (const MetricInfo& metric : kProbeMetrics) metrics.push_back(metric);
+    for (MetricInfo metric : kProbeMetrics) {
+      metric.name = texts.emplace_back(std::string(metric.name) + std::string(kSampledSuffix));
+      metric.help = texts.emplace_back(std::string(metric.help) +
+                                       " From the layers and steps of the sampling plan.");
+      metrics.push_back(metric);
+    }
+    // Scores of published benchmarks, under their authors' names.
+    for (const ScorerInfo& scorer : scorer_infos()) {
+      if (std::ranges::find(metrics, scorer.name, &MetricInfo::name) != metrics.end()) continue;
+      metrics.push_back({scorer.name, "ratio", scorer.kind, "higher", scorer.help});
+    }
+  }
+};
+
 }  // namespace
 
-std::span<const MetricInfo> metric_infos() { return kMetrics; }
+std::span<const MetricInfo> metric_infos() {
+  static const Table kTable;
+  return kTable.metrics;
+}
 
 const MetricInfo* find_metric(std::string_view name) {
-  for (const MetricInfo& metric : kMetrics) {
+  for (const MetricInfo& metric : metric_infos()) {
     if (metric.name == name) return &metric;
   }
   return nullptr;

@@ -14,6 +14,10 @@ struct MetricInfo {
   std::string_view help;    // one sentence
 };
 
+// What the name of an estimate from sampled rows ends in; without it, the name of the same over
+// all.
+inline constexpr std::string_view kSampledSuffix = "_sampled";
+
 std::span<const MetricInfo> metric_infos();
 const MetricInfo* find_metric(std::string_view name);  // nullptr if unknown
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "harness/store/metric_info.h"
 #include "runner/base/sha256.h"
 #include "runner/policies/spec.h"
 
@@ -15,7 +16,7 @@ std::string first_nonfinite(const SampleOutcome& outcome) {
   }
   if (outcome.probes) {
     for (const NamedProbe& probe : named_probes(*outcome.probes)) {
-      if (probe.values.overall.nonfinite > 0) return std::string(probe.metric);
+      if (probe.values.overall.nonfinite > 0) return probe.metric;
     }
   }
   for (const auto* trace : {&outcome.trace_nll_nats, &outcome.trace_kl_nats}) {
@@ -36,11 +37,16 @@ std::string PolicyRecord::key() const {
   return sha256_hex(std::string_view(canonical + '\n' + build->second));
 }
 
+std::string probe_metric(std::string_view name, const ProbeSummary& summary) {
+  return std::string(name) + (summary.sampled ? std::string(kSampledSuffix) : "");
+}
+
 std::array<NamedProbe, 4> named_probes(const ProbeSummary& summary) {
-  return {{{"rebound_mass", summary.rebound_mass},
-           {"hit_at_32", summary.hit_at_32},
-           {"hit_at_90_mass", summary.hit_at_p90},
-           {"mass_hit", summary.mass_hit}}};
+  const auto named = [&](std::string_view name, const ProbeMetric& values) {
+    return NamedProbe{probe_metric(name, summary), values};
+  };
+  return {{named("rebound_mass", summary.rebound_mass), named("hit_at_32", summary.hit_at_32),
+           named("hit_at_90_mass", summary.hit_at_p90), named("mass_hit", summary.mass_hit)}};
 }
 
 std::string_view name_of(RunStatus status) {

@@ -90,9 +90,13 @@ struct RunRecord {
   std::string argv_json;  // JSON array
 };
 
-// The four probe metrics of a summary under their names in metric_infos().
+// The name in metric_infos() of what probes call `name`: estimates from sampled rows have their
+// own.
+std::string probe_metric(std::string_view name, const ProbeSummary& summary);
+
+// The four probe metrics of a summary under these names.
 struct NamedProbe {
-  std::string_view metric;
+  std::string metric;
   const ProbeMetric& values;
 };
 std::array<NamedProbe, 4> named_probes(const ProbeSummary& summary);

@@ -77,7 +77,7 @@ class OutcomeWriter {
   void by_layer_and_step(const SampleOutcome& o) {
     if (o.probes) {
       for (const NamedProbe& probe : named_probes(*o.probes)) {
-        bins(std::string(probe.metric), probe.values.by_layer, probe.values.by_step_bin);
+        bins(probe.metric, probe.values.by_layer, probe.values.by_step_bin);
       }
     }
     for (const BinnedMetric& binned : o.binned)

@@ -32,7 +32,7 @@ struct Prepared {
 class AnswerTask final : public Task {
  public:
   AnswerTask(Dataset dataset, AnswerScorer scorer)
-      : dataset_(std::move(dataset)), scorer_(scorer) {}
+      : dataset_(std::move(dataset)), scorer_(std::move(scorer)) {}
 
   const Dataset& dataset() const override { return dataset_; }
 
@@ -141,7 +141,8 @@ class AnswerTask final : public Task {
     const bool beyond = positions > context && !run.beyond_context;
     const auto add = [&](std::size_t arm_index, std::ptrdiff_t outcome) {
       const ArmPlan& arm = run.arms[arm_index];
-      FittedArm fitted = fit_arm(run, arm, {arm.budget, length, false}, length);
+      FittedArm fitted =
+          fit_arm(run, arm, {arm.budget, length, false}, {length, sample.input_sha256});
       if (beyond && fitted.policy && !has_bounded_positions(*fitted.policy, false, context)) {
         fitted.policy = nullptr;
         fitted.skipped = beyond_context_outcome(positions, context);
@@ -219,7 +220,7 @@ class AnswerTask final : public Task {
 }  // namespace
 
 std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer) {
-  return std::make_unique<AnswerTask>(std::move(dataset), scorer);
+  return std::make_unique<AnswerTask>(std::move(dataset), std::move(scorer));
 }
 
 }  // namespace kvscope

@@ -9,8 +9,8 @@
 namespace kvscope {
 
 // Adds the task's metrics of one answer, cut as the sample says.
-using AnswerScorer = void (*)(std::string_view answer, const Sample& sample,
-                              SampleOutcome& outcome);
+using AnswerScorer =
+    std::function<void(std::string_view answer, const Sample& sample, SampleOutcome& outcome)>;
 
 std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer);
 

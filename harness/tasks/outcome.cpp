@@ -7,31 +7,8 @@
 #include "runner/policies/registry.h"
 
 namespace kvscope {
-namespace {
-
-// Local attention over the ghosts is defined where keys keep their absolute positions; without
-// eviction there are none.
-bool can_probe(const Policy& policy) {
-  return !policy.never_evicts() && !policy.read_rule() &&
-         policy.positions() == PositionMode::kAbsolute;
-}
-
-std::unique_ptr<AttentionProbe> make_probe(const ModelConfig& model, const Policy& policy,
-                                           int first_counted_position) {
-  AttentionProbeConfig config;
-  config.first_counted_position = first_counted_position;
-  if (const auto rule = policy.scan_rule()) {
-    config.protected_sinks = rule->sinks;
-    config.protected_recent = std::max(rule->protect_last ? 1 : 0, rule->recent);
-  }
-  return std::make_unique<AttentionProbe>(
-      AttentionProbeShape{model.n_layers, model.n_kv_heads, model.group()}, config);
-}
-
-}  // namespace
-
 FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& request,
-                  int first_counted_position) {
+                  const ProbedInput& input) {
   FittedArm fitted;
   fitted.spec = arm.policy;
   try {
@@ -42,23 +19,38 @@ FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& requ
     fitted.skipped = skipped_outcome("does_not_fit", e.what());
     return fitted;
   }
-  if (run.probes == ProbeLevel::kAll && can_probe(*fitted.policy)) {
-    fitted.probe = make_probe(run.engine.model().config, *fitted.policy, first_counted_position);
-  }
+  fitted.probe = make_probe(run.probes, run.engine.model().config, *fitted.policy,
+                            input.first_counted_position, phase_seed(input.sha256));
   return fitted;
 }
 
+namespace {
+
+// Of rows with ghosts, where such were looked at.
+void add_counts(SampleOutcome& outcome, const ProbeSummary& probes) {
+  if (probes.ghost_steps == 0 && probes.sampled) return;
+  add_metric(outcome, probe_metric("ghost_coverage", probes), probes.ghosts.coverage());
+  if (probes.ghosts.logit_bound > 0)
+    add_metric(outcome, probe_metric("ghost_logit_bound", probes), probes.ghosts.logit_bound);
+  add_metric(outcome, probe_metric("rebound_events", probes),
+             static_cast<double>(probes.rebound_events));
+  if (probes.sampled && probes.sampled->burst_rebound_mass.n > 0)
+    add_metric(outcome, "rebound_mass_in_bursts", probes.sampled->burst_rebound_mass.mean);
+}
+
+}  // namespace
+
 void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode mode,
-                      const AttentionProbe* probe) {
+                      const SampledProbe* probe) {
   outcome.ledger = ledger;
   outcome.mode_run = name_of(mode);
   if (probe != nullptr) {
     outcome.probes = probe->summary();
     for (const NamedProbe& named : named_probes(*outcome.probes)) {
       const RunningStat& all = named.values.overall;
-      if (all.n > 0) add_metric(outcome, std::string(named.metric), all.mean);
+      if (all.n > 0) add_metric(outcome, named.metric, all.mean);
     }
-    add_metric(outcome, "rebound_events", static_cast<double>(outcome.probes->rebound_events));
+    add_counts(outcome, *outcome.probes);
   }
   const auto bytes = [&](const char* name, const KvBytes& b) {
     add_metric(outcome, name, static_cast<double>(b.total_bytes()));

@@ -4,28 +4,31 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "harness/store/records.h"
 #include "harness/tasks/task.h"
-#include "metrics/probes/attention_probe.h"
 
 namespace kvscope {
 
 // The arm's policy fitted to one sample, or why it cannot run there.
 struct FittedArm {
   PolicySpec spec;
-  std::shared_ptr<const Policy> policy;   // null: skipped
-  std::unique_ptr<AttentionProbe> probe;  // null: not wanted or not defined (full, cache-relative)
-  SampleOutcome skipped;                  // if policy is null
+  std::shared_ptr<const Policy> policy;  // null: skipped
+  std::unique_ptr<SampledProbe> probe;   // null: not wanted or not defined (full, cache-relative)
+  SampleOutcome skipped;                 // if policy is null
 };
-// Probes count rows from first_counted_position on: the same rows in every arm, also in those that
-// acted before.
+struct ProbedInput {
+  // Probes count rows from here on: the same in every arm, also in those that acted before.
+  int first_counted_position = 0;
+  std::string_view sha256;  // of the input: which of these rows are looked at
+};
 FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& request,
-                  int first_counted_position);
+                  const ProbedInput& input);
 
 // Ledger, mode, probes and the metrics that follow from them; task metrics come before.
 void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode mode,
-                      const AttentionProbe* probe);
+                      const SampledProbe* probe);
 
 // Nothing for an empty span; NaN where one of the values is.
 // KV bytes by layer and step, KL and top-1 agreement by step; steps count predictions from the

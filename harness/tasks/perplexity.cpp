@@ -99,7 +99,8 @@ class PerplexityTask final : public Task {
       if (fresh) {
         const bool in_stream = arm.policy.acts_in_stream();
         const ArmPlan same{as_run(arm.policy), arm.budget, arm.question};
-        members.push_back({fit_arm(run, same, {arm.budget, half, in_stream}, half), {}});
+        members.push_back(
+            {fit_arm(run, same, {arm.budget, half, in_stream}, {half, window.input_sha256}), {}});
         FittedArm& fitted = members.back().fitted;
         if (beyond && fitted.policy && !has_bounded_positions(*fitted.policy, in_stream, context)) {
           fitted.policy = nullptr;

@@ -3,7 +3,6 @@
 #include "harness/tasks/perplexity.h"
 #include "harness/tasks/qa.h"
 #include "harness/tasks/task.h"
-#include "runner/base/error.h"
 
 namespace kvscope {
 
@@ -24,14 +23,6 @@ std::vector<TaskSpec> parse_tasks(std::string_view text) {
   for (const TaskInfo& task : task_infos()) syntax.push_back({task.name, task.keys});
   return parse_task_list(text, syntax);
 }
-
-ProbeLevel parse_probe_level(std::string_view text) {
-  if (text == "off") return ProbeLevel::kOff;
-  if (text == "all") return ProbeLevel::kAll;
-  throw UsageError("--probe: '" + std::string(text) + "' is neither off nor all");
-}
-
-std::string_view name_of(ProbeLevel level) { return level == ProbeLevel::kOff ? "off" : "all"; }
 
 std::vector<SampleRecord> sample_records(const Dataset& dataset) {
   std::vector<SampleRecord> records;

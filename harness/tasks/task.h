@@ -12,21 +12,21 @@
 #include "datasets/sample.h"
 #include "harness/plan/arms.h"
 #include "harness/store/records.h"
+#include "harness/tasks/probe_level.h"
 #include "harness/tasks/task_spec.h"
 #include "runner/engine/engine.h"
 #include "runner/tokenizer/tokenizer.h"
 
 namespace kvscope {
 
-enum class ProbeLevel { kOff, kAll };
-ProbeLevel parse_probe_level(std::string_view text);  // off | all; UsageError
-std::string_view name_of(ProbeLevel level);
-
 // Files a user names; empty: the task's generator, or UsageError where there is none.
 struct TaskFiles {
   std::filesystem::path text;
   std::filesystem::path haystack;
-  std::filesystem::path qa;
+  std::filesystem::path qa;          // any format of datasets/questions/formats.cpp
+  std::filesystem::path qa_prompts;  // the user's prompts instead of the format's
+  std::filesystem::path qa_lengths;  // and answer lengths
+  bool skip_bad_records = false;
   int context = 1024;  // tokens of a perplexity window, unless the task's own key says otherwise
 };
 
@@ -41,7 +41,7 @@ struct TaskRun {
   Engine& engine;
   const Tokenizer& tokenizer;
   std::span<const ArmPlan> arms;  // of each question visibility the first one is `full`
-  ProbeLevel probes = ProbeLevel::kAll;
+  ProbeOptions probes = {ProbeLevel::kFull};
   bool beyond_context = false;
   StopRequested stop;
 };

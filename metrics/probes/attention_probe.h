@@ -45,6 +45,11 @@ class AttentionProbe final : public ProbeSink {
   // When no call is under way.
   ProbeSummary summary() const;
 
+  // What one (layer, KV head) has counted so far.
+  const HeadMeasurements& measured(int layer, int kv_head) {
+    return head(layer, kv_head).measured();
+  }
+
   // Bytes allocated for the history of the residents (about 4 · history_rows per slot) and for the
   // ghosts' state.
   std::int64_t bytes() const;

@@ -31,6 +31,10 @@ void ProbeSummary::merge(const ProbeSummary& other) {
   rebound_events += other.rebound_events;
   wrongful_evictions += other.wrongful_evictions;
   ghost_steps += other.ghost_steps;
+  ghosts.merge(other.ghosts);
+  if (!other.sampled) return;
+  if (!sampled) sampled.emplace();
+  sampled->merge(*other.sampled);
 }
 
 }  // namespace kvscope

@@ -4,8 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "metrics/probes/ghost_facts.h"
+#include "metrics/probes/sampled_facts.h"
 #include "metrics/stats/running_stat.h"
 
 namespace kvscope {
@@ -43,6 +46,11 @@ struct ProbeSummary {
   std::int64_t wrongful_evictions =
       0;                         // events that some evictable resident token weighs less than
   std::int64_t ghost_steps = 0;  // sum of ghosts over rows: events per 1k ghost-steps is the rate
+
+  // Set where only some rows were looked at: the means are estimates, and not to be mixed with
+  // those over all rows.
+  std::optional<SampledFacts> sampled;
+  GhostFacts ghosts;
 
   // Of another sequence. Bits depend on the order of merges: merge in a fixed one.
   void merge(const ProbeSummary& other);

@@ -6,6 +6,11 @@
 #include "metrics/quality/unicode.h"
 
 namespace kvscope {
+namespace {
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20; }
+
+}  // namespace
 
 double contains_normalized(std::string_view answer, std::span<const std::string> golds) {
   const std::string normal = normalize_answer(answer);
@@ -17,7 +22,9 @@ double contains_normalized(std::string_view answer, std::span<const std::string>
 
 double share_contained(std::string_view answer, std::span<const std::string> golds) {
   if (golds.empty()) return 0;
-  const std::string small = lower(answer);
+  // RULER replaces control characters before it looks.
+  std::string small = lower(answer);
+  std::replace_if(small.begin(), small.end(), is_control, '\n');
   const auto inside = [&](const std::string& gold) {
     return small.find(lower(gold)) != std::string::npos;
   };

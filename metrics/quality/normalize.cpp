@@ -7,11 +7,6 @@
 namespace kvscope {
 namespace {
 
-bool is_ascii_punctuation(char c) {
-  return ('!' <= c && c <= '/') || (':' <= c && c <= '@') || ('[' <= c && c <= '`') ||
-         ('{' <= c && c <= '~');
-}
-
 bool is_article(std::string_view word) { return word == "a" || word == "an" || word == "the"; }
 
 // Runs of word characters are kept whole, so that the "a" of "Vane“a" is an article and the "the"
@@ -38,9 +33,16 @@ std::string drop_articles(std::string_view text) {
 
 }  // namespace
 
-std::string normalize_answer(std::string_view text) {
+bool is_ascii_punctuation(char c) {
+  return ('!' <= c && c <= '/') || (':' <= c && c <= '@') || ('[' <= c && c <= '`') ||
+         ('{' <= c && c <= '~');
+}
+
+std::string normalize_answer(std::string_view text) { return normalize_cased(lower(text)); }
+
+std::string normalize_cased(std::string_view text) {
   std::string bare;
-  for (const char c : lower(text)) {
+  for (const char c : text) {
     if (!is_ascii_punctuation(c)) bare.push_back(c);
   }
   std::string result;

@@ -11,6 +11,12 @@ namespace kvscope {
 // "1200"); replace the whole words a, an, the by a space; collapse white space.
 std::string normalize_answer(std::string_view text);
 
+// The same without lower-casing (L-Eval).
+std::string normalize_cased(std::string_view text);
+
+// Python's string.punctuation.
+bool is_ascii_punctuation(char c);
+
 // Words between white space.
 std::vector<std::string> split_words(std::string_view text);
 

@@ -1,9 +1,9 @@
 #include "metrics/quality/token_f1.h"
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
+#include "metrics/quality/multiset_f1.h"
 #include "metrics/quality/normalize.h"
 
 namespace kvscope {
@@ -23,19 +23,7 @@ double f1_of_pair(const std::string& answer, const std::string& gold, F1Rule rul
   if (rule == F1Rule::kSquad && (answer_words.empty() || gold_words.empty())) {
     return answer_words.empty() && gold_words.empty() ? 1 : 0;
   }
-  std::map<std::string, int> left;
-  for (const std::string& word : gold_words) ++left[word];
-  int common = 0;
-  for (const std::string& word : answer_words) {
-    const auto found = left.find(word);
-    if (found == left.end() || found->second == 0) continue;
-    --found->second;
-    ++common;
-  }
-  if (common == 0) return 0;
-  const double precision = static_cast<double>(common) / static_cast<double>(answer_words.size());
-  const double recall = static_cast<double>(common) / static_cast<double>(gold_words.size());
-  return 2 * precision * recall / (precision + recall);
+  return multiset_f1(answer_words, gold_words);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 namespace kvscope {
 namespace {
@@ -70,6 +69,14 @@ constexpr auto kNoWord = std::to_array<Range>({
     {0x2e00, 0x2e2e}, {0x2e30, 0x3004}, {0x3008, 0x3020},   {0x3030, 0x3030},
     {0xfe10, 0xfe6f}, {0xff01, 0xff0f}, {0xff1a, 0xff20},   {0xff3b, 0xff40},
     {0xff5b, 0xff65}, {0xffe0, 0xffff}, {0x1f000, 0x1faff}, {kInvalidByte, kInvalidByte + 0xff},
+});
+
+// Zeros of the scripts' decimal digits, which lie in runs of ten.
+constexpr auto kZeros = std::to_array<char32_t>({
+    0x30,   0x660,  0x6f0,  0x7c0,  0x966,  0x9e6,  0xa66,  0xae6,  0xb66,  0xbe6,
+    0xc66,  0xce6,  0xd66,  0xde6,  0xe50,  0xed0,  0xf20,  0x1040, 0x1090, 0x17e0,
+    0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40, 0x1c50, 0xa620,
+    0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10,
 });
 
 template <typename Table>
@@ -170,6 +177,19 @@ bool is_space(char32_t c) {
   return (0x09 <= c && c <= 0x0d) || (0x1c <= c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
          c == 0x1680 || (0x2000 <= c && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
          c == 0x205f || c == 0x3000;
+}
+
+bool is_digit(char32_t c) {
+  const auto zero = std::upper_bound(kZeros.begin(), kZeros.end(), c);
+  return zero != kZeros.begin() && c - *(zero - 1) < 10;
+}
+
+std::vector<std::string> characters(std::string_view text) {
+  std::vector<std::string> result;
+  for (std::size_t i = 0; i < text.size();) {
+    append_code_point(result.emplace_back(), next_code_point(text, i));
+  }
+  return result;
 }
 
 bool is_word(char32_t c) {

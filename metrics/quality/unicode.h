@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kvscope {
 
@@ -21,6 +22,12 @@ std::string lower(std::string_view text);
 
 // As Python's str.isspace for one character.
 bool is_space(char32_t c);
+
+// As Python's \d: decimal digits of all scripts below U+10000.
+bool is_digit(char32_t c);
+
+// The text's code points, one string each.
+std::vector<std::string> characters(std::string_view text);
 
 // Part of a word for a regular expression's \b: letters, digits, "_". Above U+00BF everything
 // counts but spaces, general punctuation, symbols, arrows, CJK and full-width punctuation and

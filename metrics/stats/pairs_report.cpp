@@ -13,10 +13,6 @@ namespace {
 // Squares of larger values and their sums would overflow.
 constexpr double kLargestValue = 1e150;
 
-bool is_usable(const Pair& pair) {
-  return std::abs(pair.a) <= kLargestValue && std::abs(pair.b) <= kLargestValue;
-}
-
 void add_yes_no_tests(std::span<const Pair> pairs, PairedSummary& summary) {
   const auto is_yes_no = [](double value) { return value == 0 || value == 1; };
   if (pairs.empty() || !std::all_of(pairs.begin(), pairs.end(), [&](const Pair& pair) {
@@ -41,11 +37,15 @@ void add_yes_no_tests(std::span<const Pair> pairs, PairedSummary& summary) {
 
 }  // namespace
 
+bool is_usable_pair(const Pair& pair) {
+  return std::abs(pair.a) <= kLargestValue && std::abs(pair.b) <= kLargestValue;
+}
+
 PairedSummary summarise_pairs(std::span<const Pair> all_pairs, std::optional<double> margin) {
   std::vector<Pair> pairs;
   pairs.reserve(all_pairs.size());
   for (const Pair& pair : all_pairs) {
-    if (is_usable(pair)) pairs.push_back(pair);
+    if (is_usable_pair(pair)) pairs.push_back(pair);
   }
 
   PairedSummary summary;

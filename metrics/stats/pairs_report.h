@@ -30,6 +30,9 @@ struct PairedSummary {
   std::int64_t nonfinite_pairs = 0;
 };
 
+// Finite, and small enough for sums of squares.
+bool is_usable_pair(const Pair& pair);
+
 // margin: largest loss that still counts as no loss, >= 0, in the unit of a and b.
 PairedSummary summarise_pairs(std::span<const Pair> pairs, std::optional<double> margin);
 

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include "runner/base/splitmix.h"
+
 namespace kvscope {
 
 std::optional<SignFlip> sign_flip_exact(std::span<const double> sums) {
@@ -34,6 +36,32 @@ std::optional<SignFlip> sign_flip_exact(std::span<const double> sums) {
   }
   const double total = double(flipped.size());
   return SignFlip{.p_less = double(less) / total, .p_two_sided = double(extreme) / total};
+}
+
+std::optional<SignFlip> sign_flip_sampled(std::span<const double> sums, int flips,
+                                          std::uint64_t seed) {
+  if (sums.empty()) return std::nullopt;
+  double observed = 0;
+  double scale = 0;
+  for (const double sum : sums) {
+    observed += sum;
+    scale += std::abs(sum);
+  }
+  const double tie = 1e-12 * scale;
+  std::int64_t less = 1;
+  std::int64_t extreme = 1;
+  for (int flip = 0; flip < flips; ++flip) {
+    double total = 0;
+    std::uint64_t signs = 0;
+    for (std::size_t g = 0; g < sums.size(); ++g) {
+      if (g % 64 == 0) signs = smix(seed++);
+      total += (signs >> (g % 64) & 1) != 0 ? -sums[g] : sums[g];
+    }
+    less += total <= observed + tie;
+    extreme += std::abs(total) >= std::abs(observed) - tie;
+  }
+  const double count = double(flips) + 1;
+  return SignFlip{.p_less = double(less) / count, .p_two_sided = double(extreme) / count};
 }
 
 }  // namespace kvscope

@@ -3,6 +3,7 @@
 // items depend on each other).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -20,5 +21,11 @@ inline constexpr int kMaxSignFlipClusters = 20;  // 2^20 sums take a few millise
 // values count as ties: rounding must not split them. Nothing for no cluster or more than
 // kMaxSignFlipClusters. All sums 0: both p are 1.
 std::optional<SignFlip> sign_flip_exact(std::span<const double> sums);
+
+// The same by `flips` random flips (splitmix64 of `seed`, the same on every machine) where there
+// are too many to enumerate: p = (1 + extreme flips) / (1 + flips), valid for any number of them
+// (Phipson and Smyth 2010). Nothing for no cluster.
+std::optional<SignFlip> sign_flip_sampled(std::span<const double> sums, int flips,
+                                          std::uint64_t seed);
 
 }  // namespace kvscope

@@ -18,6 +18,7 @@
 
 #include "runner/base/dtype.h"
 #include "runner/base/memory.h"
+#include "runner/cache/ghost_cache.h"
 #include "runner/cache/head_cache.h"
 #include "runner/engine/ledger.h"
 #include "runner/engine/logit_divergence.h"
@@ -116,7 +117,7 @@ struct ScanJob {
   int first_kv_head = 0;
   int n_kv_heads = 1;           // 1, or all of the layer for Scope::kLayer
   HeadCache* heads = nullptr;   // [n_kv_heads] caches of this unit
-  HeadCache* ghosts = nullptr;  // [n_kv_heads] evicted keys, only where a probe wants them
+  GhostCache* ghosts = nullptr;  // [n_kv_heads] only where a probe wants them
   const float* qkv =
       nullptr;  // row r at qkv + r * qkv_stride: [row_floats] raw, of the whole layer
   std::size_t qkv_stride = 0;
@@ -192,7 +193,6 @@ struct AttentionRowsJob {
 // Appends chosen rows of a dense prompt to an arm's cache.
 struct GatherJob {
   HeadCache* head = nullptr;
-  HeadCache* ghosts = nullptr;  // optional: the others' keys go here, ascending
   int kv_head = 0;
   std::span<const std::int32_t> keep;  // ascending positions < n_rows
   const float* qkv = nullptr;          // [n_rows][row_floats]

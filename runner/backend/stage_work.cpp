@@ -133,14 +133,9 @@ StageWork attention_rows_work(const AttentionShape& shape, const AttentionRowsJo
 }
 
 StageWork gather_work(const AttentionShape& shape, const GatherJob& job) {
-  const double kept = double(job.keep.size());
   StageWork work;
-  work.bytes =
-      kept * (kFloat * 2.0 * shape.head_dim + double(job.head->pool().shape().token_bytes()));
-  if (job.ghosts != nullptr) {
-    work.bytes += (job.n_rows - kept) *
-                  (kFloat * shape.head_dim + double(job.ghosts->pool().shape().token_bytes()));
-  }
+  work.bytes = double(job.keep.size()) *
+               (kFloat * 2.0 * shape.head_dim + double(job.head->pool().shape().token_bytes()));
   return work;
 }
 

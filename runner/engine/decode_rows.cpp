@@ -256,7 +256,7 @@ class Decoder {
       arm.bytes_by_layer.push_back(layer_bytes(row.sequence, layer, c.n_kv_heads));
     }
     std::int64_t ghost_bytes = 0;
-    for (const HeadCache& head : row.sequence.ghosts) ghost_bytes += head.physical_bytes();
+    for (const GhostCache& ghosts : row.sequence.ghosts) ghost_bytes += ghosts.physical_bytes();
     arm.account.ghosts(ghost_bytes);
   }
 

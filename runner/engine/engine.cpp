@@ -70,7 +70,7 @@ void Engine::use_host_rules(bool use) { impl_->context.host_rules = use; }
 void Engine::release_memory() {
   EngineContext& context = impl_->context;
   context.pages.shrink();
-  context.ghost_pages.shrink();
+  for (auto& [shape, pool] : context.ghost_pages) pool.shrink();
   for (auto& [format, pool] : context.quantised_pages) pool.shrink();
   for (Scratch* buffer : {&context.pass.x, &context.pass.qkv, &context.pass.attention,
                           &context.pass.lse, &context.logits.full, &context.logits.own})
@@ -89,7 +89,9 @@ std::int64_t Engine::pool_peak_bytes() const {
   return bytes;
 }
 std::int64_t Engine::pool_held_pages() const {
-  std::int64_t held = impl_->context.pages.held_pages() + impl_->context.ghost_pages.held_pages();
+  const EngineContext& context = impl_->context;
+  std::int64_t held = context.pages.held_pages();
+  for (const auto& [shape, pool] : context.ghost_pages) held += pool.held_pages();
   for (const auto& [format, pool] : impl_->context.quantised_pages) held += pool.held_pages();
   return held;
 }

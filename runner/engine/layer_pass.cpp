@@ -31,7 +31,6 @@ EngineContext::EngineContext(const Model& own_model, Backend& own_backend)
     : model(own_model),
       backend(own_backend),
       pages(model.page_shape(), backend.memory()),
-      ghost_pages({model.config.head_dim, model.kv_dtype, false}, backend.memory()),
       pass(backend.memory()),
       logits(backend.memory()) {}
 
@@ -65,6 +64,32 @@ PagePool& EngineContext::pool_of(const Storage& storage) {
   return quantised_pages.try_emplace(format, shape, backend.memory()).first->second;
 }
 
+PagePool& EngineContext::ghost_pool(RowView layer_view, const GhostMemory& memory) {
+  PageShape shape = pages.shape();
+  shape.has_values = layer_view >= RowView::kOutputs;
+  if (memory.int8) shape.format = KvFormat::kInt8;
+  return ghost_pages.try_emplace(std::pair(shape.has_values, memory.int8), shape, backend.memory())
+      .first->second;
+}
+
+namespace {
+
+// Memory for the ghosts of the layers in which the probe wants them.
+void add_ghosts(EngineContext& context, const ProbeSink* probe, Sequence& sequence) {
+  const ModelConfig& c = context.model.config;
+  for (int layer = 0; layer < c.n_layers; ++layer) {
+    if (!wants_ghosts(probe, layer)) continue;
+    sequence.ghosts.resize(sequence.heads.size());
+    const GhostMemory memory = probe->ghost_memory();
+    const GhostCache empty(&context.ghost_pool(probe->layer_view(layer), memory),
+                           memory.most_copied);
+    std::fill_n(sequence.ghosts.begin() + std::ptrdiff_t(layer) * c.n_kv_heads, c.n_kv_heads,
+                empty);
+  }
+}
+
+}  // namespace
+
 Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* probe) {
   Sequence sequence;
   const ModelConfig& c = context.model.config;
@@ -75,8 +100,7 @@ Sequence make_sequence(EngineContext& context, const Policy& policy, ProbeSink* 
     for (HeadCache& head : sequence.heads)
       head.set_kivi({storage.bits, storage.group_tokens, storage.residual_tokens});
   }
-  if (usable_probe(policy, probe) != nullptr)
-    sequence.ghosts.assign(n, HeadCache(&context.ghost_pages));
+  add_ghosts(context, usable_probe(policy, probe), sequence);
   sequence.budget_tokens.assign(n, 0);
   const auto runs_as_host = [&](const std::optional<ScanRule>& rule) {
     return rule && (context.host_rules || rule->statistic == ScanRule::Statistic::kHost);

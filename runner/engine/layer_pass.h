@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runner/base/scratch.h"
@@ -46,8 +47,9 @@ struct EngineContext {
 
   const Model& model;
   Backend& backend;
-  PagePool pages;        // keys and values
-  PagePool ghost_pages;  // evicted keys that probes remember
+  PagePool pages;  // keys and values
+  // Of evicted tokens that probes remember, as they ask for them: with values, as int8.
+  std::map<std::pair<bool, bool>, PagePool> ghost_pages = {};
   RopeTable rope = {};
   RopeTable windowed_rope = {};  // of layers with a window that turn otherwise; else not used
   bool host_rules = false;       // run every rule through its host code (tests)
@@ -60,6 +62,8 @@ struct EngineContext {
   const RopeTable& rope_of(int layer) const {
     return model.config.uses_windowed_rope(layer) ? windowed_rope : rope;
   }
+  // Of ghosts' own pages in a layer of which `probe` sees so much.
+  PagePool& ghost_pool(RowView layer_view, const GhostMemory& memory);
 };
 
 struct PassArm {

@@ -105,6 +105,25 @@ std::vector<float> recent_means(std::span<const float> weights, const AttentionS
   return means;
 }
 
+std::vector<std::int32_t> in_order_of_eviction(const GhostCache& ghosts) {
+  return {ghosts.positions().begin(), ghosts.positions().end()};
+}
+
+// Ascending positions below n that are not among `kept`, which ascend.
+std::vector<std::int32_t> others(std::span<const std::int32_t> kept, int n) {
+  std::vector<std::int32_t> result;
+  result.reserve(std::size_t(n) - kept.size());
+  std::size_t next = 0;
+  for (std::int32_t position = 0; position < n; ++position) {
+    if (next < kept.size() && kept[next] == position) {
+      ++next;
+    } else {
+      result.push_back(position);
+    }
+  }
+  return result;
+}
+
 // Takes from an earlier layer what a cascade no longer leaves it.
 void recut_layer(Sequence& sequence, const PromptCascade::Recut& recut, int n_layers,
                  const AttentionShape& shape, const Policy& policy, const RowRule& after,
@@ -116,13 +135,9 @@ void recut_layer(Sequence& sequence, const PromptCascade::Recut& recut, int n_la
     for (int slot = head.n_slots() - 1; slot >= 0; --slot) {
       const std::int32_t position = head.positions()[slot];
       if (std::binary_search(stay.begin(), stay.end(), position)) continue;
-      if (!sequence.ghosts.empty()) {
-        HeadCache& ghosts = sequence.ghosts[index];
-        const int ghost = ghosts.append_slot(position, {});
-        copy_slot(head.pool(), head.page_of(slot), slot % kPageSlots, ghosts.pool(),
-                  ghosts.page_of(ghost), ghost % kPageSlots);
-      }
-      if (probe != nullptr) probe->evicted(recut.layer, h, position, slot, head.n_slots() - 1);
+      if (wants_ghosts(probe, recut.layer)) sequence.ghosts[index].remember(head, slot);
+      if (probe_of_layer(probe, recut.layer) != nullptr)
+        probe->evicted(recut.layer, h, position, slot, head.n_slots() - 1);
       head.remove_slot(slot);
     }
   }
@@ -163,9 +178,8 @@ void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& 
                                           : cut.policy->select_prompt(view));
     for (int h = 0; h < shape.n_kv_heads; ++h) {
       const std::size_t index = std::size_t(layer) * shape.n_kv_heads + h;
-      jobs.push_back({&cut.sequence->heads[index],
-                      cut.sequence->ghosts.empty() ? nullptr : &cut.sequence->ghosts[index], h,
-                      kept.back()[h].positions, qkv, prompt_tokens, cut.policy->positions()});
+      jobs.push_back({&cut.sequence->heads[index], h, kept.back()[h].positions, qkv, prompt_tokens,
+                      cut.policy->positions()});
     }
     all_kept += slots_of(kept.back());
     cut.seconds = seconds_since(start);
@@ -178,21 +192,28 @@ void cut_prompt(Backend& backend, const AttentionShape& shape, const RopeTable& 
         gather_seconds * double(slots_of(kept[i])) / double(std::max<std::size_t>(1, all_kept));
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     const CutJob& cut = cuts[i];
+    for (int h = 0; h < shape.n_kv_heads && wants_ghosts(cut.probe, layer); ++h) {
+      GhostCache& ghosts = cut.sequence->ghosts[std::size_t(layer) * shape.n_kv_heads + h];
+      if (ghosts.copies_prompt()) backend.sync();  // keys are read
+      ghosts.remember_prompt(statistics.head(h), kept[i][h].positions);
+    }
     start_unit_states(*cut.sequence, layer, n_layers, shape, *cut.policy, cut.after, kept[i]);
     if (cut.cascade != nullptr) {
       backend.sync();  // slots are moved
       for (const PromptCascade::Recut& recut : cut.cascade->take_recuts())
         recut_layer(*cut.sequence, recut, n_layers, shape, *cut.policy, cut.after, cut.probe);
     }
-    if (cut.probe == nullptr) continue;
+    if (probe_of_layer(cut.probe, layer) == nullptr) continue;
     const auto weights = statistics.weights({PromptNeed::Rows::kLast, kHistoryRows, 1.0F, true});
     for (int h = 0; h < shape.n_kv_heads; ++h) {
       const std::size_t index = std::size_t(layer) * shape.n_kv_heads + h;
-      const auto ghosts = cut.sequence->ghosts[index].positions();
-      const auto residents = cut.sequence->heads[index].positions();
-      cut.probe->prompt_cut(layer, h, prompt_tokens, ghosts,
-                            recent_means(weights, shape, h, prompt_tokens, ghosts), residents,
-                            recent_means(weights, shape, h, prompt_tokens, residents));
+      const HeadCache& head = cut.sequence->heads[index];
+      const std::vector<std::int32_t> gone = wants_ghosts(cut.probe, layer)
+                                                 ? in_order_of_eviction(cut.sequence->ghosts[index])
+                                                 : others(head.sorted_positions(), prompt_tokens);
+      cut.probe->prompt_cut(layer, h, prompt_tokens, gone,
+                            recent_means(weights, shape, h, prompt_tokens, gone), head.positions(),
+                            recent_means(weights, shape, h, prompt_tokens, head.positions()));
     }
   }
 }

@@ -17,6 +17,7 @@ class PromptStatistics final : public PromptRows {
   // [n_heads][prompt_tokens]; empty for Rows::kNone.
   std::span<const float> weights(const PromptNeed& need);
   PromptLayer view(const PromptNeed& need, int layer, int n_layers);
+  const HeadCache& head(int kv_head) const { return job_.heads[kv_head]; }  // the dense prompt
   void for_each(int first_row, const Visit& visit) const override;
 
  private:

@@ -30,6 +30,14 @@ Sequence Sequence::fork() const {
   return copy;
 }
 
+ProbeSink* probe_of_layer(ProbeSink* probe, int layer) {
+  return probe != nullptr && probe->layer_view(layer) != RowView::kNothing ? probe : nullptr;
+}
+
+bool wants_ghosts(const ProbeSink* probe, int layer) {
+  return probe != nullptr && probe->layer_view(layer) >= RowView::kGhosts;
+}
+
 void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
                    const AttentionShape& shape, const RowRule& how, const RowSpan& rows,
                    StepSlots* steps) {
@@ -42,8 +50,9 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
     job.first_kv_head = h;
     job.n_kv_heads = unit;
     job.heads = &sequence.heads[index];
-    job.ghosts =
-        sequence.ghosts.empty() || how.probe == nullptr ? nullptr : &sequence.ghosts[index];
+    job.probe = probe_of_layer(how.probe, layer);
+    if (!sequence.ghosts.empty() && wants_ghosts(how.probe, layer))
+      job.ghosts = &sequence.ghosts[index];
     job.qkv = rows.qkv;
     job.qkv_stride = shape.row_floats();
     job.out = rows.out;
@@ -60,7 +69,6 @@ void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,
     if (how.read) job.read_pages = &sequence.read_pages[index];
     job.host = sequence.host.empty() ? nullptr : sequence.host[index].get();
     job.chunk = how.chunk;
-    job.probe = how.probe;
     job.steps = steps + std::size_t(h) * rows.n_rows;
     jobs.push_back(job);
   }

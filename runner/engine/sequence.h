@@ -14,8 +14,8 @@
 namespace kvscope {
 
 struct Sequence {
-  std::vector<HeadCache> heads;   // [n_layers][n_kv_heads]
-  std::vector<HeadCache> ghosts;  // the same, or empty: evicted keys, where a probe watches
+  std::vector<HeadCache> heads;    // [n_layers][n_kv_heads]
+  std::vector<GhostCache> ghosts;  // the same, or empty: where a probe watches, in its layers
   std::vector<std::unique_ptr<PolicyState>>
       host;  // [n_layers][n_kv_heads] (first head of a unit), or empty: rules run as data
   std::vector<QuestPages> read_pages;  // [n_layers][n_kv_heads], or empty: rows read everything
@@ -46,6 +46,10 @@ struct RowRule {
   std::optional<ReadRule> read = {};
   bool streaming = false;  // rows of a streamed prompt: they run under the score's own rule
 };
+
+// The probe if it asks for something in the layer, else nullptr; whether it wants ghosts there.
+ProbeSink* probe_of_layer(ProbeSink* probe, int layer);
+bool wants_ghosts(const ProbeSink* probe, int layer);
 
 // One job per selection unit of the layer. steps: [n_kv_heads][n_rows].
 void add_scan_jobs(std::vector<ScanJob>& jobs, Sequence& sequence, int layer,

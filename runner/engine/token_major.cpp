@@ -123,7 +123,7 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
         results[i].resident_positions.push_back(head.sorted_positions());
     }
     std::int64_t ghost_bytes = 0;
-    for (const HeadCache& head : state.sequence.ghosts) ghost_bytes += head.physical_bytes();
+    for (const GhostCache& ghosts : state.sequence.ghosts) ghost_bytes += ghosts.physical_bytes();
     state.account.ghosts(ghost_bytes);
     results[i].mode = state.mode;
     if (std::string error = state.sequence.rule_error(); !error.empty())

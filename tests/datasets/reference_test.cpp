@@ -13,7 +13,7 @@
 #include "datasets/chat/chat_template.h"
 #include "datasets/needle/needle.h"
 #include "datasets/qa/facts.h"
-#include "datasets/qa/squad.h"
+#include "datasets/questions/load_questions.h"
 #include "datasets/text/text_file.h"
 #include "runner/model/gguf_file.h"
 #include "runner/tokenizer/load.h"
@@ -100,7 +100,7 @@ TEST_F(RealTokenizer, qa_documents_have_about_1040_tokens) {
 TEST_F(RealTokenizer, loads_xquad_with_every_answer_in_its_place) {
   const fs::path file = fs::path(KVSCOPE_SHARED_DIR) / "data/qa/xquad/xquad.en.json";
   if (!fs::exists(file)) GTEST_SKIP() << file << " is missing";
-  const Dataset data = load_squad(file, {}, *tokenizer_);
+  const Dataset data = load_questions(file, {}, *tokenizer_);
   EXPECT_EQ(data.samples.size(), 1190U);
   for (const Sample& sample : data.samples) {
     EXPECT_GE(sample.evidence_begin, 0) << sample.key;

@@ -252,26 +252,18 @@ void attention_rows(ThreadPool& pool, const AttentionShape& shape, const RopeTab
 void gather(ThreadPool& pool, const AttentionShape& shape, const RopeTable& rope,
             std::span<const GatherJob> jobs) {
   const RowLayout layout{shape};
-  pool.parallel_for(jobs.size(), [&](std::size_t i, int) {
-    const GatherJob& job = jobs[i];
+  pool.parallel_for(jobs.size(), [&](std::size_t j, int) {
+    const GatherJob& job = jobs[j];
     const int first_slot = job.head->n_slots();
     job.head->append_slots(job.keep);
-    std::size_t next = 0;
-    for (int position = 0; position < job.n_rows; ++position) {
+    for (std::size_t i = 0; i < job.keep.size(); ++i) {
+      const std::int32_t position = job.keep[i];
       const float* row = job.qkv + position * shape.row_floats();
-      const float* k = row + layout.key(job.kv_head);
-      const float* v = row + layout.value(job.kv_head);
-      const bool kept = next < job.keep.size() && job.keep[next] == position;
-      if (kept) {
-        std::optional<int> angle = position;
-        if (job.positions == PositionMode::kCacheRelative) angle.reset();
-        if (job.positions == PositionMode::kRerotate) angle = int(next);
-        write_slot(*job.head, first_slot + int(next), k, v, rope, angle);
-        ++next;
-      } else if (job.ghosts != nullptr) {
-        const int slot = job.ghosts->append_slot(position, {});
-        write_slot(*job.ghosts, slot, k, v, rope, position);
-      }
+      std::optional<int> angle = position;
+      if (job.positions == PositionMode::kCacheRelative) angle.reset();
+      if (job.positions == PositionMode::kRerotate) angle = int(i);
+      write_slot(*job.head, first_slot + int(i), row + layout.key(job.kv_head),
+                 row + layout.value(job.kv_head), rope, angle);
     }
     job.head->advance_quantisation();  // the prompt's rows have attended, in full precision
   });

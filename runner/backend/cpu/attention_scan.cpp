@@ -31,7 +31,8 @@ class CpuUnitScan final : private UnitScan {
   void attend(int h, int r) {
     const HeadCache& head = job().heads[h];
     const int d = head_dim();
-    if (job().probe != nullptr) logits_.resize(std::size_t(group()) * n_slots());
+    const RowView view = view_of(h, r);
+    if (view != RowView::kNothing) logits_.resize(std::size_t(group()) * n_slots());
     const float scale = shape().scale();
     for (int g = 0; g < group(); ++g) {
       float* q = q_.data() + std::size_t(g) * d;
@@ -47,7 +48,7 @@ class CpuUnitScan final : private UnitScan {
       if (job().positions == PositionMode::kCacheRelative) rotate_keys(head, pages, first);
       for (int g = 0; g < group(); ++g) {
         states_[g].live = std::min(kBlockPages * kPageSlots, n_slots() - first);
-        if (job().probe != nullptr) states_[g].logits = logits_of(g) + first;
+        if (view != RowView::kNothing) states_[g].logits = logits_of(g) + first;
         if (observes()) states_[g].weights = probabilities_of(h, g) + first;
         states_[g].positions = positions == nullptr ? nullptr : positions + first;
       }
@@ -66,7 +67,11 @@ class CpuUnitScan final : private UnitScan {
       scale_row(states_[g].out, d, inverse);
       if (observes()) normalise(g, inverse, probabilities_of(h, g));
     }
-    if (job().probe != nullptr) attend_ghosts(h, r);
+    if (view >= RowView::kGhosts && ghosts_of(h).n_ghosts() > 0) {
+      ghosts_.attend(ghosts_of(h), states_, d);
+      if (view >= RowView::kOutputs) ghosts_.weigh_values(ghosts_of(h), group(), d);
+    }
+    if (view != RowView::kNothing) show_probe(h, r, view, logits_.data(), ghosts_);
   }
 
   // Selection without eviction: each query head reads the pages that can matter to it. False: that
@@ -127,27 +132,12 @@ class CpuUnitScan final : private UnitScan {
     }
   }
 
-  void attend_ghosts(int h, int r) {
-    const HeadCache& ghosts = ghosts_of(h);
-    const int n_ghosts = ghosts.n_slots();
-    ghost_logits_.resize(std::size_t(group()) * n_ghosts);
-    for_each_block(ghosts, n_ghosts, [&](std::span<const PageView> pages, int first) {
-      for (int g = 0; g < group(); ++g) {
-        states_[g].live = std::min(kBlockPages * kPageSlots, n_ghosts - first);
-        states_[g].logits = ghost_logits_.data() + std::size_t(g) * n_ghosts + first;
-        states_[g].positions = leaves_window(r) ? ghosts.positions().data() + first : nullptr;
-      }
-      block_logits(states_, pages, head_dim());
-    });
-    show_probe(h, r, logits_.data(), ghost_logits_.data());
-  }
-
-  std::vector<float> q_;             // [group][head_dim]
-  std::vector<QueryState> states_;   // [group]
-  std::vector<float> logits_;        // [group][n_slots]
-  std::vector<float> ghost_logits_;  // [group][n_ghosts]
-  std::vector<float> block_max_;     // [blocks][group] largest logit up to the block's end
-  std::vector<float> rotated_;       // [kBlockPages][head_dim][kPageSlots]
+  std::vector<float> q_;            // [group][head_dim]
+  std::vector<QueryState> states_;  // [group]
+  std::vector<float> logits_;       // [group][n_slots]
+  GhostRows ghosts_;
+  std::vector<float> block_max_;  // [blocks][group] largest logit up to the block's end
+  std::vector<float> rotated_;    // [kBlockPages][head_dim][kPageSlots]
 };
 
 }  // namespace

@@ -86,12 +86,6 @@ void turn_back_slot(HeadCache& head, int slot, int steps, const RopeTable& rope)
   write_key(head.pool(), page, lane, key);
 }
 
-void append_ghost(HeadCache& ghosts, const HeadCache& head, int slot) {
-  const int ghost = ghosts.append_slot(head.positions()[slot], {});
-  copy_slot(head.pool(), head.page_of(slot), slot % kPageSlots, ghosts.pool(),
-            ghosts.page_of(ghost), ghost % kPageSlots);
-}
-
 // Those that kivi has quantised, then those of the page itself.
 void widen_page(const HeadCache& head, int first_slot, int live, float* keys, float* values) {
   const PagePool& pool = head.pool();

@@ -24,9 +24,6 @@ void write_slot(HeadCache& head, int slot, const float* k, const float* v, const
 // Turns a slot's stored keys back by `steps` positions (re-rotation after an eviction).
 void turn_back_slot(HeadCache& head, int slot, int steps, const RopeTable& rope);
 
-// Remembers the key of `slot` as the newest ghost.
-void append_ghost(HeadCache& ghosts, const HeadCache& head, int slot);
-
 // Slots of the page that starts at first_slot, as float32, whatever their format: keys
 // [head_dim][kPageSlots] (zero beyond `live` slots) and values [kPageSlots][head_dim] (nullptr:
 // none wanted; untouched beyond).

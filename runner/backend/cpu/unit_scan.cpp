@@ -124,23 +124,41 @@ std::vector<KeyRange> UnitScan::chosen_slots(int h, int g, std::span<const float
   return slots;
 }
 
-const HeadCache& UnitScan::ghosts_of(int h) const {
-  static const HeadCache kNoGhosts;
+const GhostCache& UnitScan::ghosts_of(int h) const {
+  static const GhostCache kNoGhosts;
   return job_.ghosts != nullptr ? job_.ghosts[h] : kNoGhosts;
 }
 
-void UnitScan::show_probe(int h, int r, const float* logits, const float* ghost_logits) {
-  const HeadCache& ghosts = ghosts_of(h);
-  const auto n_ghosts = std::size_t(ghosts.n_slots());
+RowView UnitScan::view_of(int h, int r) const {
+  if (job_.probe == nullptr) return RowView::kNothing;
+  return job_.probe->row_view(job_.layer, job_.first_kv_head + h, position(r));
+}
+
+void UnitScan::show_probe(int h, int r, RowView view, const float* logits,
+                          const GhostRows& ghosts) {
+  const GhostCache& evicted = ghosts_of(h);
+  const auto n_slots = std::size_t(n_slots_);
+  const auto n_ghosts = std::size_t(evicted.n_ghosts());
+  const auto d = std::size_t(d_);
   for (int g = 0; g < group_; ++g) {
-    job_.probe->attention_row({job_.layer,
-                               job_.first_kv_head + h,
-                               g,
-                               position(r),
-                               {logits + std::size_t(g) * n_slots_, std::size_t(n_slots_)},
-                               job_.heads[h].positions(),
-                               {ghost_logits + g * n_ghosts, n_ghosts},
-                               ghosts.positions()});
+    AttentionRow row;
+    row.layer = job_.layer;
+    row.kv_head = job_.first_kv_head + h;
+    row.query_head = g;
+    row.position = position(r);
+    row.visible_logits = {logits + g * n_slots, n_slots};
+    row.visible_positions = job_.heads[h].positions();
+    if (view >= RowView::kGhosts && n_ghosts > 0) {
+      row.ghost_logits = ghosts.logits().subspan(g * n_ghosts, n_ghosts);
+      row.ghost_positions = evicted.positions();
+      row.ghost_logit_bound = ghosts.logit_bounds()[std::size_t(g)];
+    }
+    if (view >= RowView::kGhosts) row.n_forgotten = evicted.n_forgotten();
+    if (view >= RowView::kOutputs) {
+      row.visible_output = {out(h, g, r), d};
+      if (n_ghosts > 0) row.ghost_output = ghosts.outputs().subspan(g * d, d);
+    }
+    job_.probe->attention_row(row);
   }
 }
 
@@ -187,7 +205,7 @@ void UnitScan::evict(int r) {
     HeadCache& head = job_.heads[h];
     if (relative()) close_ranks(head);
     for (const int slot : victims_) {
-      if (job_.ghosts != nullptr) append_ghost(job_.ghosts[h], head, slot);
+      if (job_.ghosts != nullptr) job_.ghosts[h].remember(head, slot);
       if (job_.probe != nullptr) {
         job_.probe->evicted(job_.layer, job_.first_kv_head + h, head.positions()[slot], slot,
                             head.n_slots() - 1);

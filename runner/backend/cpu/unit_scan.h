@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/backend/backend.h"
+#include "runner/backend/cpu/attend_ghosts.h"
 
 namespace kvscope::cpu {
 
@@ -46,9 +47,11 @@ class UnitScan {
   void note_key(int h);
   bool reads_all(int h) const;
   std::vector<KeyRange> chosen_slots(int h, int g, std::span<const float> q) const;
-  // logits: [group][n_slots] and [group][n_ghosts].
-  void show_probe(int h, int r, const float* logits, const float* ghost_logits);
-  const HeadCache& ghosts_of(int h) const;
+  // What the probe asks to see of KV head h's row.
+  RowView view_of(int h, int r) const;
+  // logits: [group][n_slots]. ghosts: with what the view asks for; unused where that is none.
+  void show_probe(int h, int r, RowView view, const float* logits, const GhostRows& ghosts);
+  const GhostCache& ghosts_of(int h) const;
 
   const RopeTable& rope() const { return rope_; }
   const AttentionShape& shape() const { return shape_; }

@@ -23,6 +23,7 @@ class HostRows : public cpu::UnitScan {
         q_(memory),
         logits_(memory),
         ghost_logits_(memory),
+        views_(job.n_kv_heads),
         widened_(memory),
         reads_(job.n_kv_heads) {}
 
@@ -32,10 +33,13 @@ class HostRows : public cpu::UnitScan {
     q_.resize(n_queries * head_dim());
     logits_.resize(n_queries * n_slots());
     std::size_t ghosts = 0;
+    ghost_first_.resize(job().n_kv_heads);
     for (int h = 0; h < job().n_kv_heads; ++h) {
-      ghost_first_.resize(job().n_kv_heads);
+      views_[h] = view_of(h, r);
       ghost_first_[h] = ghosts;
-      ghosts += std::size_t(group()) * ghosts_of(h).n_slots();
+      if (sees_ghosts(h))
+        ghosts +=
+            std::size_t(group()) * (ghosts_of(h).prompt().n_slots() + ghosts_of(h).own().n_slots());
       for (int g = 0; g < group(); ++g) turn_query(h, g, r);
       reads_[h] = job().read.has_value();
       if (reads_[h]) {
@@ -55,7 +59,15 @@ class HostRows : public cpu::UnitScan {
   }
   float* q(int h) { return q_.data() + std::size_t(h) * group() * head_dim(); }
   float* logits(int h) { return logits_.data() + std::size_t(h) * group() * n_slots(); }
+  // Some ghosts are there, and the probe asks for their logits in this row.
+  bool sees_ghosts(int h) const {
+    return views_[h] >= RowView::kGhosts && ghosts_of(h).n_ghosts() > 0;
+  }
+  // [group][slots of the ghosts' prompt], then [group][slots of their own].
   float* ghost_logits(int h) { return ghost_logits_.data() + ghost_first_[h]; }
+  float* own_ghost_logits(int h) {
+    return ghost_logits(h) + std::size_t(group()) * ghosts_of(h).prompt().n_slots();
+  }
 
   // Where KV head h's slots are to be widened to: float32 pages of this object.
   std::vector<std::byte*> widened_pages(int h) {
@@ -72,12 +84,25 @@ class HostRows : public cpu::UnitScan {
 
   void finish(int r) {
     for (int h = 0; h < job().n_kv_heads; ++h) {
-      if (job().probe != nullptr) show_probe(h, r, logits(h), ghost_logits(h));
+      if (views_[h] == RowView::kNothing) continue;
+      if (sees_ghosts(h)) read_ghosts(h);
+      show_probe(h, r, views_[h], logits(h), ghosts_);
     }
     close_row(r);
   }
 
  private:
+  void read_ghosts(int h) {
+    const GhostCache& ghosts = ghosts_of(h);
+    const auto n_group = std::size_t(group());
+    std::vector<cpu::QueryState> queries(n_group);
+    for (std::size_t g = 0; g < n_group; ++g) queries[g].q = q(h) + g * std::size_t(head_dim());
+    ghosts_.take(ghosts, queries, head_dim(),
+                 {ghost_logits(h), n_group * ghosts.prompt().n_slots()},
+                 {own_ghost_logits(h), n_group * ghosts.own().n_slots()});
+    if (views_[h] >= RowView::kOutputs) ghosts_.weigh_values(ghosts, group(), head_dim());
+  }
+
   void turn_query(int h, int g, int r) {
     float* to = q(h) + std::size_t(g) * head_dim();
     cpu::rotate_row(rope(), query(h, g, r), query_angle(r), 1.0F / std::sqrt(float(head_dim())),
@@ -90,7 +115,9 @@ class HostRows : public cpu::UnitScan {
 
   SharedVector<float> q_;                 // [n_kv_heads * group][head_dim]
   SharedVector<float> logits_;            // [n_kv_heads * group][n_slots]
-  SharedVector<float> ghost_logits_;      // [n_kv_heads][group][n_ghosts]
+  SharedVector<float> ghost_logits_;      // [n_kv_heads][prompt, own][group][slots]
+  std::vector<RowView> views_;            // [n_kv_heads]
+  cpu::GhostRows ghosts_;                 // of the KV head that is shown
   SharedVector<float> widened_;           // [n_kv_heads][pages][2][head_dim · kPageSlots]
   std::vector<std::size_t> ghost_first_;  // [n_kv_heads]
   std::vector<bool> reads_;               // [n_kv_heads]
@@ -170,11 +197,12 @@ void DeviceBackend::scan_by_host(const AttentionShape& shape, const RopeTable& r
   for (int r = 0; r < n_rows; ++r) {
     using ByFormat = std::map<SlotFormat, AttentionBatch>;
     ByFormat attention;
-    ByFormat ghosts;
+    using GhostLayout = std::pair<SlotFormat, bool>;  // has values
+    std::map<GhostLayout, AttentionBatch> ghosts;
     std::map<SlotFormat, SelectedBatch> selected;
     std::map<SlotFormat, std::vector<KiviHead>> kivi;
     std::map<SlotFormat, PageLayout> layouts;
-    std::map<SlotFormat, PageLayout> ghost_layouts;
+    std::map<GhostLayout, PageLayout> ghost_layouts;
     Uploads::Batch batch(uploads_);
     for (const auto& rows : scans) {
       const ScanJob& job = rows->job();
@@ -206,15 +234,21 @@ void DeviceBackend::scan_by_host(const AttentionShape& shape, const RopeTable& r
         row.logits = rows->logits(h);
         if (rows->observes()) row.weights = rows->probabilities_of(h, 0);
         attention[layout.format].add(row);
-        const HeadCache& gone = rows->ghosts_of(h);
-        if (job.probe == nullptr || gone.n_slots() == 0) continue;
-        const PageLayout ghost_layout = layout_of(gone.pool().shape());
-        ghost_layouts[ghost_layout.format] = ghost_layout;
-        AttendRow ghost_row;
-        ghost_row.slots = {pages_of(gone, gone.n_slots(), batch), nullptr, gone.n_slots()};
-        ghost_row.q = rows->q(h);
-        ghost_row.logits = rows->ghost_logits(h);
-        ghosts[ghost_layout.format].add(ghost_row);
+        if (!rows->sees_ghosts(h)) continue;
+        const auto add_ghosts = [&](const HeadCache& gone, float* logits) {
+          if (gone.n_slots() == 0) return;
+          const PageLayout ghost_layout = layout_of(gone.pool().shape());
+          AttendRow ghost_row;
+          ghost_row.slots = {pages_of(gone, gone.n_slots(), batch), nullptr, gone.n_slots()};
+          ghost_row.q = rows->q(h);
+          ghost_row.logits = logits;
+          // Pages with and without values lie apart in different ways.
+          const GhostLayout key{ghost_layout.format, gone.pool().shape().has_values};
+          ghost_layouts[key] = ghost_layout;
+          ghosts[key].add(ghost_row);
+        };
+        add_ghosts(rows->ghosts_of(h).prompt(), rows->ghost_logits(h));
+        add_ghosts(rows->ghosts_of(h).own(), rows->own_ghost_logits(h));
       }
     }
     for (const auto& [format, heads] : kivi) {

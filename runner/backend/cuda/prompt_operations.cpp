@@ -213,16 +213,6 @@ void DeviceBackend::gather(const AttentionShape& shape, const RopeTable& rope,
   };
   for (const GatherJob& job : jobs) {
     add(*job.head, job.kv_head, job.keep, angle_of(job.positions));
-    if (job.ghosts == nullptr) continue;
-    std::vector<std::int32_t> others;
-    for (std::int32_t position = 0, next = 0; position < job.n_rows; ++position) {
-      if (next < std::int32_t(job.keep.size()) && job.keep[next] == position) {
-        ++next;
-      } else {
-        others.push_back(position);
-      }
-    }
-    add(*job.ghosts, job.kv_head, others, GatherAngle::kPosition);
   }
   for (const auto& [pool, heads] : by_pool) {
     GatherRows rows;

@@ -213,9 +213,10 @@ TEST_F(Commands, ScoreStopsCleanlyOnASignal) {
   write_model();
   write("long.txt", std::string(3'000'000, 'a'));
   for (const auto& [signal, status] : {std::pair("TERM", 75), std::pair("INT", 130)}) {
-    // The first line of progress says that the signal has a handler.
+    // The first line of progress says that the signal has a handler; it must not be the last run's.
     const Finished score = shell(
-        "\"$KVSCOPE\" score --text long.txt --model tiny.gguf --policy full --context 64 2>err & "
+        "rm -f err; \"$KVSCOPE\" score --text long.txt --model tiny.gguf --policy full --context "
+        "64 2>err & "
         "pid=$!; until grep -q 'score: 0/' err; do sleep 0.01; done; kill -" +
         std::string(signal) + " $pid; wait $pid; status=$?; cat err >&2; (exit $status)");
     EXPECT_EQ(score.status, status) << score.err;

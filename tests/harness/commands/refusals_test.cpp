@@ -89,9 +89,9 @@ TEST_F(Refusals, PluginsThatCannotBeLoaded) {
   expect_refused("list policies --policy-plugin " KVSCOPE_PLUGIN_DIR "/clash.so", 64, "built-in");
 }
 
-TEST_F(Refusals, ProbeLevelsThatThisBuildDoesNotHave) {
-  expect_refused("score --text a.txt --policy full --probe basic", 64, "off and all");
-  expect_refused("score --text a.txt --policy full --probe full", 64, "off and all");
+TEST_F(Refusals, ProbeLevelsThatAreNone) {
+  expect_refused("score --text a.txt --policy full --probe some", 64, "off, basic, full and all");
+  expect_refused("sweep --policies h2o --probe 8 --db a.db", 64, "off, basic, full and all");
 }
 
 TEST_F(Refusals, ModelsThatAreNotThere) {

@@ -35,6 +35,7 @@ class SweepTest : public ::testing::Test {
     o.tasks = tasks;
     o.database = (folder_.path / database).string();
     o.files.text = folder_.path / "text.txt";
+    o.probe = "all";
     o.json = true;
     return o;
   }
@@ -69,8 +70,8 @@ class SweepTest : public ::testing::Test {
       out << row.task << ' ' << row.sample_key << ' ' << row.status << ' ' << row.mode_run << ' '
           << row.output_text;
       for (const auto& [name, value] : row.metrics) {
-        const bool probe =
-            name.starts_with("rebound") || name.starts_with("hit_") || name == "mass_hit";
+        const bool probe = name.starts_with("rebound") || name.starts_with("hit_") ||
+                           name.starts_with("mass_hit") || name.starts_with("ghost_");
         if (with_probes || !probe) out << ' ' << name << '=' << value;
       }
       out << '\n';

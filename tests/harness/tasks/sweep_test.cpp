@@ -91,19 +91,6 @@ TEST_F(SweepTest, ANumberIsTheSameAloneAndInASweep) {
   }
 }
 
-TEST_F(SweepTest, ProbesChangeNothing) {
-  const SweepOptions on = options("on.db", "h2o,tova", "0.2", kThreeTasks);
-  SweepOptions off = options("off.db", "h2o,tova", "0.2", kThreeTasks);
-  off.probe = "off";
-  run(on);
-  run(off);
-  Store with = read("on.db");
-  Store without = read("off.db");
-  for (const char* label : {"full@1.000", "h2o@0.200", "tova@0.200"}) {
-    EXPECT_EQ(fingerprint(with, label, false), fingerprint(without, label)) << label;
-  }
-}
-
 TEST_F(SweepTest, AFinishedPlanIsNotRunAgainUnlessAsked) {
   SweepOptions o = options("a.db", "tova", "0.5", "needle:length=300:samples=1");
   const std::string first = run(o);

@@ -71,11 +71,5 @@ TEST(TaskTable, EveryTaskSaysWhatItIs) {
   }
 }
 
-TEST(ProbeLevels, OnlyOffAndAll) {
-  EXPECT_EQ(parse_probe_level("off"), ProbeLevel::kOff);
-  EXPECT_EQ(parse_probe_level("all"), ProbeLevel::kAll);
-  EXPECT_THROW(parse_probe_level("some"), UsageError);
-}
-
 }  // namespace
 }  // namespace kvscope

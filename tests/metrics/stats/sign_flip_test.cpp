@@ -34,5 +34,18 @@ TEST(SignFlip, NeedsClustersButNotTooMany) {
   EXPECT_FALSE(sign_flip_exact(std::vector<double>(kMaxSignFlipClusters + 1, -1.0)));
 }
 
+TEST(SignFlip, RandomFlipsAgreeWithAllOfThem) {
+  const std::vector<double> sums = {-0.4, 0.1, -0.7, -0.2, 0.05, -0.3, -0.6, 0.2, -0.1, -0.5};
+  const auto exact = sign_flip_exact(sums);
+  const auto sampled = sign_flip_sampled(sums, 9'999, 7);
+  ASSERT_TRUE(exact && sampled);
+  // Three standard errors of a share of 9,999 draws.
+  EXPECT_NEAR(sampled->p_less, exact->p_less, 3 * 0.5 / 100);
+  EXPECT_NEAR(sampled->p_two_sided, exact->p_two_sided, 3 * 0.5 / 100);
+  EXPECT_EQ(sign_flip_sampled(sums, 999, 7)->p_less, sign_flip_sampled(sums, 999, 7)->p_less);
+  EXPECT_FALSE(sign_flip_sampled({}, 999, 7));
+  EXPECT_EQ(sign_flip_sampled(std::vector<double>(25, 0.0), 99, 7)->p_less, 1.0);
+}
+
 }  // namespace
 }  // namespace kvscope

@@ -23,7 +23,6 @@ class StageWorkTest : public ::testing::Test {
   }
 
   PagePool pool_{{8, DType::kF32, true}};         // 64 bytes a token
-  PagePool ghost_pool_{{8, DType::kF32, false}};  // 32 bytes a token
 };
 
 TEST_F(StageWorkTest, AProductReadsItsWeightsOnce) {
@@ -100,17 +99,14 @@ TEST_F(StageWorkTest, ColumnWeightsReadKeysOnly) {
   EXPECT_EQ(column_weights_work(kShape, job).flops, 2 * 8 * 4 * 15);
 }
 
-TEST_F(StageWorkTest, GatherCopiesWhatIsKeptAndTheKeysOfTheRest) {
+TEST_F(StageWorkTest, GatherCopiesWhatIsKept) {
   HeadCache head(&pool_);
-  HeadCache ghosts(&ghost_pool_);
   const std::array<std::int32_t, 2> keep{0, 4};
   GatherJob job;
   job.head = &head;
   job.keep = keep;
   job.n_rows = 5;
   expect_work(gather_work(kShape, job), 0, 2 * (2 * 8 * 4 + 64));
-  job.ghosts = &ghosts;
-  expect_work(gather_work(kShape, job), 0, 2 * (2 * 8 * 4 + 64) + 3 * (8 * 4 + 32));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "runner/backend/cpu/slots.h"
-#include "runner/cache/head_cache.h"
+#include "runner/cache/ghost_cache.h"
 #include "runner/cache/kv_codec.h"
 #include "runner/engine/rope_table.h"
 
@@ -106,9 +106,9 @@ TEST_P(QuantisedPages, GhostsHoldWhatWasCached) {
   PagePool plain({kHeadDim, DType::kF32, false});
   PagePool codes({kHeadDim, DType::kF32, false, GetParam()});
   for (PagePool* pool : {&plain, &codes}) {
-    HeadCache ghosts(pool);
-    cpu::append_ghost(ghosts, head, 3);
-    EXPECT_EQ(key(ghosts, 0), key(head, 3));
+    GhostCache ghosts(pool);
+    ghosts.remember(head, 3);
+    EXPECT_EQ(key(ghosts.own(), 0), key(head, 3));
     EXPECT_EQ(ghosts.positions()[0], 3);
   }
 }

@@ -3,7 +3,6 @@
 
 #include <set>
 
-#include "runner/engine/rope_table.h"
 #include "runner/engine/step_batch.h"
 #include "tests/runner/engine/tiny_engine.h"
 
@@ -39,9 +38,8 @@ KvBytes walk(const Sequence& sequence) {
 
 TEST(Ledger, EqualsAWalkOfThePoolAtEveryStepAndSharedPagesCountOncePerRow) {
   TinyEngine tiny(gqa_shape());
-  EngineContext context(
-      tiny.model, *tiny.backend,
-      make_rope_table(tiny.model.config.head_dim, tiny.model.config.rope_theta, 256));
+  EngineContext context(tiny.model, *tiny.backend);
+  context.cover_positions(256);
   Forward forward(tiny.model, *tiny.backend);
   StepBatch batch(context, forward);
   const auto ids = random_ids(130);

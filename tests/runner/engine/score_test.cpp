@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
+#include <utility>
 
-#include "metrics/probes/attention_probe.h"
+#include "metrics/probes/sampled_probe.h"
 #include "tests/runner/engine/tiny_engine.h"
 
 namespace kvscope {
@@ -137,6 +139,63 @@ TEST_P(Shapes, ProbesDoNotChangeWhatTheyWatch) {
       EXPECT_GT(with.ledger.ghost_peak_bytes, 0);
       EXPECT_EQ(without.ledger.ghost_peak_bytes, 0);
     }
+  }
+}
+
+// Every policy, at every level of watching.
+TEST_P(Shapes, HoweverMuchAProbeAsksForTheBitsStay) {
+  TinyEngine tiny(GetParam(), 2);
+  const ModelConfig& c = tiny.model.config;
+  const auto ids = random_ids(kTokens);
+  std::vector<std::pair<std::string, ScoreArm>> arms;
+  for (const std::string& text : in_stream_policies()) arms.emplace_back(text, in_stream_arm(text));
+  for (const std::string& text : prompt_policies()) arms.emplace_back(text, prompt_arm(text));
+  SamplingPlan one_layer = sampled_plan(c.n_layers, 0);
+  one_layer.layers = {c.n_layers - 1};
+  const SamplingPlan plans[] = {by_product_plan(c.n_layers), sampled_plan(c.n_layers, 1), one_layer,
+                                complete_plan(c.n_layers)};
+  std::vector<ScoreArm> watched;
+  for (const auto& [text, arm] : arms) watched.push_back(arm);
+  const auto without = score(tiny.engine, ids, watched, kPrompt);
+  for (const SamplingPlan& plan : plans) {
+    std::vector<std::unique_ptr<SampledProbe>> probes;
+    for (ScoreArm& arm : watched) {
+      probes.push_back(std::make_unique<SampledProbe>(
+          AttentionProbeShape{c.n_layers, c.n_kv_heads, c.group()}, AttentionProbeConfig{}, plan));
+      arm.probe = probes.back().get();
+    }
+    const auto with = score(tiny.engine, ids, watched, kPrompt);
+    for (std::size_t i = 0; i < arms.size(); ++i)
+      expect_same(without[i], with[i], arms[i].first + " " + plan.text());
+  }
+  EXPECT_EQ(tiny.engine.pool_held_pages(), 0);
+}
+
+TEST_P(Shapes, SampledRowsAreTheRowsOfAWholePass) {
+  TinyEngine tiny(GetParam());
+  const ModelConfig& c = tiny.model.config;
+  const auto ids = random_ids(kTokens);
+  for (const std::string& text : {"h2o", "tova", "snapkv:decode=window", "cake"}) {
+    ScoreArm arm = prompt_arm(text);
+    const auto watch = [&](const SamplingPlan& plan) {
+      SampledProbe probe({c.n_layers, c.n_kv_heads, c.group()}, {}, plan);
+      arm.probe = &probe;
+      score(tiny.engine, ids, {arm}, kPrompt);
+      return probe.summary();
+    };
+    double sum = 0;
+    std::int64_t n = 0;
+    SamplingPlan plan = complete_plan(c.n_layers);
+    const RunningStat all = watch(plan).rebound_mass.overall;
+    plan.every = 8;
+    for (plan.phase = 0; plan.phase < 8; ++plan.phase) {
+      const RunningStat some = watch(plan).rebound_mass.overall;
+      sum += some.mean * double(some.n);
+      n += some.n;
+    }
+    EXPECT_GT(n, 0) << text;
+    EXPECT_EQ(n, all.n) << text;
+    EXPECT_NEAR(sum / double(n), all.mean, 1e-12) << text;  // the order of a sum
   }
 }
 

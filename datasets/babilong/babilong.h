@@ -1,0 +1,10 @@
+// BABILong (Kuratov et al. 2024).
+#pragma once
+
+#include "datasets/questions/format.h"
+
+namespace kvscope {
+
+extern const FormatInfo kBabiLongFormat;
+
+}  // namespace kvscope

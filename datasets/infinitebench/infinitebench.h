@@ -1,0 +1,10 @@
+// InfiniteBench (Zhang et al. 2024).
+#pragma once
+
+#include "datasets/questions/format.h"
+
+namespace kvscope {
+
+extern const FormatInfo kInfiniteBenchFormat;
+
+}  // namespace kvscope

@@ -1,0 +1,10 @@
+// ZeroSCROLLS (Shaham et al. 2023).
+#pragma once
+
+#include "datasets/questions/format.h"
+
+namespace kvscope {
+
+extern const FormatInfo kZeroScrollsFormat;
+
+}  // namespace kvscope
