@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kvscope {
@@ -42,6 +43,8 @@ struct Sample {
   // unknown.
   int evidence_begin = -1;
   int evidence_end = -1;
+  // The same stretch first, then any others that the answer needs; empty: unknown.
+  std::vector<std::pair<int, int>> evidence_spans;
   std::map<std::string, std::string> tags;  // what to group by: length, depth, …
 };
 
@@ -52,6 +55,10 @@ struct TextWindow {
   std::vector<std::int32_t> ids;
   int first_scored = 1;  // tokens before it are context only
   std::string input_sha256;
+  // Of the original text behind the scored tokens. Words are what white space separates; where the
+  // scored text is not the original, a window has its share of the document's words.
+  double scored_words = 0.0;
+  double scored_bytes = 0.0;
 };
 
 // A named list of samples or of windows; one of the two is empty.

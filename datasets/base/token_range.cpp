@@ -1,30 +1,29 @@
 #include "datasets/base/token_range.h"
 
+#include <algorithm>
 #include <string>
-#include <vector>
 
 namespace kvscope {
 
-std::pair<int, int> token_range(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
-                                std::string_view text, std::size_t begin, std::size_t end) {
+TokenRanges::TokenRanges(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                         std::string_view text)
+    : text_bytes_(text.size()) {
   std::string decoded;
-  std::vector<std::size_t> ends;  // byte behind each token
-  ends.reserve(ids.size());
+  ends_.reserve(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     decoded += tokenizer.decode(ids.subspan(i, 1));
-    ends.push_back(decoded.size());
+    ends_.push_back(decoded.size());
   }
-  if (begin >= end || end > text.size() || !decoded.ends_with(text)) return {-1, -1};
-  const std::size_t shift = decoded.size() - text.size();
-  int first = -1;
-  int last = -1;
-  for (std::size_t i = 0, start = 0; i < ends.size(); start = ends[i++]) {
-    if (ends[i] > shift + begin && start < shift + end) {
-      if (first < 0) first = static_cast<int>(i);
-      last = static_cast<int>(i);
-    }
-  }
-  return {first, last + 1};
+  matches_ = decoded.ends_with(text);
+  if (matches_) shift_ = decoded.size() - text.size();
+}
+
+std::pair<int, int> TokenRanges::find(std::size_t begin, std::size_t end) const {
+  if (!matches_ || begin >= end || end > text_bytes_) return {-1, -1};
+  // The first token that ends behind the stretch's start, and the first that reaches its end.
+  const auto first = std::ranges::upper_bound(ends_, shift_ + begin);
+  const auto last = std::ranges::lower_bound(ends_, shift_ + end);
+  return {static_cast<int>(first - ends_.begin()), static_cast<int>(last - ends_.begin()) + 1};
 }
 
 }  // namespace kvscope

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "datasets/chat/chat_template.h"
@@ -21,6 +22,10 @@ struct ChatQuestion {
   // First byte of `text` that depends on what is asked or how; the rest of `text` is the question.
   // npos: there is none.
   std::size_t question_begin = std::string::npos;
+  // Further stretches of `text` that are needed, where one does not hold the whole answer.
+  std::vector<std::pair<std::size_t, std::size_t>> more_evidence = {};
+  // The answer as the model would write it, where it is not the first of `golds` (several values).
+  std::string gold_answer = {};
 };
 
 // Ids, golds, question, evidence and input hash; key, cluster, tags and limits are the caller's.

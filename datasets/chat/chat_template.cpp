@@ -92,6 +92,61 @@ std::vector<std::int32_t> ChatTemplate::render_user(std::string_view text) const
   return ids;
 }
 
+void ChatTemplate::append_turn(std::vector<std::int32_t>& ids, std::string_view role,
+                               std::string_view content) const {
+  ids.push_back(turn_start_);
+  append_text(ids, std::string(role).append("\n").append(content));
+}
+
+std::vector<std::int32_t> ChatTemplate::render_closed(std::span<const ChatMessage> messages) const {
+  std::vector<std::int32_t> ids;
+  if (tokenizer_.adds_bos() && tokenizer_.bos()) ids.push_back(*tokenizer_.bos());
+  if (family_ == ChatFamily::kPlain) {
+    for (const ChatMessage& message : messages) append_text(ids, message.content + "\n\n");
+    return ids;
+  }
+  const auto close = [&] {
+    ids.push_back(*turn_end_);
+    append_text(ids, "\n");
+  };
+  const bool has_system = !messages.empty() && messages.front().role == "system";
+  if (!system_message_.empty() && !has_system) {
+    append_turn(ids, "system", system_message_);
+    close();
+  }
+  for (const ChatMessage& message : messages) {
+    append_turn(ids, message.role, message.content);
+    close();
+  }
+  return ids;
+}
+
+std::vector<std::int32_t> ChatTemplate::render_messages(
+    std::span<const ChatMessage> messages) const {
+  if (messages.size() == 1 && messages.front().role == "user") {
+    return render_user(messages.front().content);
+  }
+  std::vector<std::int32_t> ids = render_closed(messages.first(messages.size() - 1));
+  if (family_ == ChatFamily::kPlain) {
+    append_text(ids, messages.back().content);
+  } else {
+    append_turn(ids, messages.back().role, messages.back().content);
+  }
+  return ids;
+}
+
+std::vector<std::int32_t> ChatTemplate::next_user_turn(std::string_view text) const {
+  std::vector<std::int32_t> ids;
+  if (family_ == ChatFamily::kPlain) {
+    append_text(ids, std::string("\n\n").append(text));
+    return ids;
+  }
+  ids.push_back(*turn_end_);
+  append_text(ids, "\n");
+  append_turn(ids, "user", text);
+  return ids;
+}
+
 std::vector<std::int32_t> ChatTemplate::assistant_header(std::string_view answer_prefix) const {
   std::vector<std::int32_t> ids;
   if (family_ == ChatFamily::kPlain) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,11 @@
 namespace kvscope {
 
 enum class ChatFamily { kChatMl, kPlain };
+
+struct ChatMessage {
+  std::string role;  // system, user, assistant or another word
+  std::string content;
+};
 
 // The prompt is cut in two where eviction policies select: everything up to the question, and what
 // is fed after the selection. Only the template's own tokens become special tokens; "<|im_end|>" in
@@ -23,6 +29,16 @@ class ChatTemplate {
   // System turn (when the template has a default one), the user's header, and `text`; the turn is
   // left open. Decoded, the prompt ends with exactly `text`.
   std::vector<std::int32_t> render_user(std::string_view text) const;
+
+  // Several turns, the last one left open. The template's default system message comes first unless
+  // one is given. In the plain form: the contents, an empty line between two.
+  std::vector<std::int32_t> render_messages(std::span<const ChatMessage> messages) const;
+  // The same with the last turn closed, so that another one can follow.
+  std::vector<std::int32_t> render_closed(std::span<const ChatMessage> messages) const;
+
+  // Closes the assistant's turn and opens the user's with `text`: what follows an answer. Left
+  // open.
+  std::vector<std::int32_t> next_user_turn(std::string_view text) const;
 
   // Closes the user's turn, opens the assistant's and starts its answer with `answer_prefix`. In
   // the plain form this is a space and the prefix, or nothing when the prefix is empty.
@@ -45,6 +61,8 @@ class ChatTemplate {
  private:
   friend ChatTemplate chat_for(const Tokenizer& tokenizer);
 
+  void append_turn(std::vector<std::int32_t>& ids, std::string_view role,
+                   std::string_view content) const;
   void append_text(std::vector<std::int32_t>& ids, std::string_view text) const;
 
   const Tokenizer& tokenizer_;

@@ -76,7 +76,8 @@ NeedlePlan draw(const NeedleOptions& options, double depth, Random& random) {
 
 Dataset make_needle(const NeedleOptions& options, const Tokenizer& tokenizer) {
   check(options);
-  const ChatTemplate chat = chat_for(tokenizer);
+  const ChatTemplate chat = options.plain_template ? ChatTemplate(tokenizer, ChatFamily::kPlain, {})
+                                                   : chat_for(tokenizer);
   const Haystack haystack = options.haystack.empty()
                                 ? Haystack::noise(tokenizer)
                                 : Haystack::from_path(options.haystack, tokenizer);
@@ -93,6 +94,7 @@ Dataset make_needle(const NeedleOptions& options, const Tokenizer& tokenizer) {
   data.version = "1 kind=" + kind + " haystack=" + (haystack.is_noise() ? "noise" : "text");
   if (options.kind == NeedleKind::kKeyValue)
     data.version += " keys=" + std::to_string(options.keys);
+  if (options.exact) data.version += " fill=exact";
   data.version += " template=" + std::string(chat.name()) + " seed=" + std::to_string(options.seed);
   if (!chat.notice().empty()) data.notes.push_back(chat.notice());
 
@@ -106,9 +108,9 @@ Dataset make_needle(const NeedleOptions& options, const Tokenizer& tokenizer) {
       const std::size_t section = static_cast<std::size_t>(i) % sections.size();
       plan.first_sentence = haystack.is_noise() ? 0 : sections[section];
 
+      const NeedleFit fit{static_cast<std::size_t>(length), options.exact};
       Sample sample = make_chat_sample(
-          fill_to_length(options.kind, haystack, plan, static_cast<std::size_t>(length), chat),
-          chat, tokenizer);
+          fill_to_length(options.kind, haystack, plan, fit, chat, tokenizer), chat, tokenizer);
       sample.key = key;
       sample.cluster_key =
           haystack.is_noise() ? key : "haystack:sentence=" + std::to_string(plan.first_sentence);

@@ -21,6 +21,9 @@ struct NeedleOptions {
   // sentences repeated.
   std::filesystem::path haystack;
   std::vector<int> lengths = {1024};  // of the prompt, in tokens; never exceeded
+  // What is left behind the last whole word is filled too, so that a prompt has its length exactly.
+  bool exact = false;
+  bool plain_template = false;  // text without turns, also where the model has a chat template
   int samples_per_length = 20;
   // In percent of the haystack, used in turn. Empty: spread evenly over the samples of a length, 0
   // and 100 included.
@@ -30,9 +33,9 @@ struct NeedleOptions {
 };
 
 // Samples in the order of lengths, then of depths. Prompts are as near to their length as whole
-// words allow. The needle stands between two sentences; numbers have five digits. A sample's
-// cluster is its section of the haystack, shared by the samples of every length that read the same
-// section; on noise every sample is its own cluster.
+// words allow, unless `exact`. The needle stands between two sentences; numbers have five digits. A
+// sample's cluster is its section of the haystack, shared by the samples of every length that read
+// the same section; on noise every sample is its own cluster.
 //
 // The wording is the one of RULER (Hsieh et al. 2024), in which a small model still passes with the
 // full cache. Throws UsageError for absurd options, DataError or IoError for the haystack.

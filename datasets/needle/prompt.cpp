@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "datasets/needle/fill.h"
 #include "runner/base/error.h"
 
 namespace kvscope {
@@ -66,8 +67,9 @@ std::size_t gap_at(const Haystack& haystack, std::size_t first, std::size_t n, d
 
 // The user's turn with `n_sentences` of haystack and `n_words` of one more. The broken sentence
 // stands at the end, or at the start when a needle closes the text: a needle never touches it.
+// `pads` stands beside it.
 ChatQuestion compose(NeedleKind kind, const Haystack& haystack, const NeedlePlan& plan,
-                     std::size_t n_sentences, std::size_t n_words) {
+                     std::size_t n_sentences, std::size_t n_words, std::string_view pads = {}) {
   std::vector<std::pair<std::size_t, std::size_t>> needles;  // gap, index of the pair
   for (std::size_t k = 0; k < plan.pairs.size(); ++k) {
     needles.emplace_back(gap_at(haystack, plan.first_sentence, n_sentences, plan.depths[k]), k);
@@ -78,6 +80,7 @@ ChatQuestion compose(NeedleKind kind, const Haystack& haystack, const NeedlePlan
   ChatQuestion q;
   q.text = instruction(kind) + "\n";
   if (needle_last) {
+    if (!pads.empty()) q.text.append(pads).append(" ");
     const std::size_t before = plan.first_sentence + haystack.size() - 1;
     q.text += some_words(haystack.sentence(before), n_words, false);
   }
@@ -95,6 +98,8 @@ ChatQuestion compose(NeedleKind kind, const Haystack& haystack, const NeedlePlan
   }
   if (!needle_last) {
     q.text += some_words(haystack.sentence(plan.first_sentence + n_sentences), n_words, true);
+    if (!pads.empty() && q.text.back() != ' ' && q.text.back() != '\n') q.text += ' ';
+    q.text += pads;
   }
   while (q.text.back() == ' ' || q.text.back() == '\n') q.text.pop_back();
   q.text += "\n";
@@ -123,7 +128,9 @@ std::size_t largest(std::size_t low, std::size_t high, const Fits& fits) {
 }  // namespace
 
 ChatQuestion fill_to_length(NeedleKind kind, const Haystack& haystack, const NeedlePlan& plan,
-                            std::size_t length, const ChatTemplate& chat) {
+                            const NeedleFit& fit, const ChatTemplate& chat,
+                            const Tokenizer& tokenizer) {
+  const std::size_t length = fit.length;
   const auto prompt_tokens = [&](std::size_t sentences, std::size_t words) {
     return chat.render_user(compose(kind, haystack, plan, sentences, words).text).size();
   };
@@ -143,7 +150,18 @@ ChatQuestion fill_to_length(NeedleKind kind, const Haystack& haystack, const Nee
       largest(1, high, [&](std::size_t n) { return prompt_tokens(n, 0) <= length; });
   const std::size_t words =
       largest(0, 64, [&](std::size_t n) { return prompt_tokens(sentences, n) <= length; });
-  return compose(kind, haystack, plan, sentences, words);
+  if (!fit.exact) return compose(kind, haystack, plan, sentences, words);
+  // A word less leaves more to fill where what is left is less than any tail.
+  for (std::size_t some = words + 1; some-- > 0;) {
+    const auto padded = [&](std::string_view pads) {
+      return compose(kind, haystack, plan, sentences, some, pads);
+    };
+    const auto pads = exact_tail({}, length, tokenizer, [&](std::string_view tail) {
+      return chat.render_user(padded(tail).text).size();
+    });
+    if (pads) return padded(*pads);
+  }
+  refuse_length(length);
 }
 
 }  // namespace kvscope

@@ -25,9 +25,16 @@ struct NeedlePlan {
   std::size_t first_sentence = 0;
 };
 
-// The prompt of at most `length` tokens with as many sentences, then words, of haystack as fit.
-// Throws UsageError when not even one sentence does.
+struct NeedleFit {
+  std::size_t length = 0;  // tokens, template included
+  bool exact = false;      // or at most so many
+};
+
+// The prompt with as many sentences, then words, of haystack as fit; where it must be exact, words
+// of one token each stand in the place of what is left. Throws UsageError when not even one
+// sentence fits.
 ChatQuestion fill_to_length(NeedleKind kind, const Haystack& haystack, const NeedlePlan& plan,
-                            std::size_t length, const ChatTemplate& chat);
+                            const NeedleFit& fit, const ChatTemplate& chat,
+                            const Tokenizer& tokenizer);
 
 }  // namespace kvscope

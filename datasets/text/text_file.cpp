@@ -61,7 +61,10 @@ std::optional<std::size_t> first_invalid_utf8(std::string_view bytes) {
 }
 
 std::string read_text_file(const std::filesystem::path& file) {
-  std::string text = read_file(file);
+  return utf8_text(read_file(file), file);
+}
+
+std::string utf8_text(std::string text, const std::filesystem::path& file) {
   if (const auto bad = first_invalid_utf8(text)) {
     const auto line =
         1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*bad), '\n');

@@ -21,4 +21,7 @@ std::optional<std::size_t> first_invalid_utf8(std::string_view bytes);
 // line).
 std::string read_text_file(const std::filesystem::path& file);
 
+// The same for bytes that were read already; `file` is for messages.
+std::string utf8_text(std::string text, const std::filesystem::path& file);
+
 }  // namespace kvscope

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <limits>
 
 #include "harness/commands/input.h"
@@ -101,19 +100,6 @@ std::vector<std::int32_t> bench_tokens(const Tokenizer& tokenizer, const std::st
   const auto n_vocab = static_cast<std::uint64_t>(tokenizer.n_vocab());
   for (std::size_t i = 0; i < wanted; ++i) ids[i] = static_cast<std::int32_t>(smix(i) % n_vocab);
   return ids;
-}
-
-std::int64_t peak_process_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string key; status >> key;) {
-    std::int64_t kilobytes = 0;
-    if (key == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
-  }
-  return 0;
-}
-
-void reset_peak_process_bytes() {
-  std::ofstream("/proc/self/clear_refs") << "5";  // proc(5): resets VmHWM to the present size
 }
 
 }  // namespace kvscope

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/commands/common.h"
+#include "harness/plan/process_peak.h"
 #include "harness/report/json.h"
 
 namespace kvscope {
@@ -62,12 +63,5 @@ double seconds_of(Work&& work) {
 // in every run (what they say does not matter to the time). Throws DataError for a shorter text.
 std::vector<std::int32_t> bench_tokens(const Tokenizer& tokenizer, const std::string& text_file,
                                        int n);
-
-// ---- memory ----
-
-// Most memory the process ever held (VmHWM), and from now on: where the system lets the mark be
-// reset. 0 where /proc is not there.
-std::int64_t peak_process_bytes();
-void reset_peak_process_bytes();
 
 }  // namespace kvscope

@@ -1,5 +1,7 @@
 #include "harness/commands/ledger_report.h"
 
+#include <cmath>
+
 namespace kvscope {
 namespace {
 
@@ -36,6 +38,36 @@ void add_ledger_rows(Table& table, const Ledger& ledger) {
   }
   table.add_row({"KV bytes at the end", format_bytes(ledger.steady.total_bytes())});
   table.add_row({"KV bytes, peak", format_bytes(ledger.peak().total_bytes())});
+}
+
+std::string kinds_text(std::span<const KindRow> kinds) {
+  if (kinds.empty()) return {};
+  Table table({"task", "bytes at the end", "logical", "physical"});
+  table.align(1, Table::Align::kLeft);
+  for (const KindRow& row : kinds) {
+    if (row.physical_bytes == 0) continue;
+    table.add_row({row.task, row.kind, format_bytes(std::llround(row.logical_bytes)),
+                   format_bytes(std::llround(row.physical_bytes))});
+  }
+  return '\n' + table.text();
+}
+
+Json kinds_json(std::span<const KindRow> kinds) {
+  Json rows = Json::array();
+  for (const KindRow& row : kinds) {
+    rows.push_back({{"task", row.task},
+                    {"dataset", row.dataset},
+                    {"kind", row.kind},
+                    {"logical_bytes", json_number(row.logical_bytes)},
+                    {"physical_bytes", json_number(row.physical_bytes)}});
+  }
+  return rows;
+}
+
+Json process_memory_json(const std::optional<ProcessMemory>& memory) {
+  if (!memory) return nullptr;
+  return {{"process_peak_bytes", memory->process_peak_bytes},
+          {"page_pool_peak_bytes", memory->page_pool_peak_bytes}};
 }
 
 Json device_memory_json(const std::optional<DeviceMemory>& memory) {

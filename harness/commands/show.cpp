@@ -5,12 +5,15 @@
 #include <iostream>
 
 #include "harness/commands/ledger_report.h"
+#include "harness/report/distribution.h"
 #include "harness/report/identity_notes.h"
 #include "harness/report/json.h"
 #include "harness/report/probe_plan.h"
 #include "harness/report/table.h"
 #include "harness/report/time_text.h"
+#include "harness/store/memory_kinds.h"
 #include "harness/store/queries.h"
+#include "harness/store/sketches.h"
 #include "runner/base/error.h"
 
 namespace kvscope {
@@ -39,6 +42,8 @@ std::vector<IdentityNote> notes_about(Store& store, const ArmRow& arm) {
 
 void show_arm(Store& store, const ArmRow& arm, bool json) {
   const auto metrics = arm_metrics(store, arm.arm_id);
+  const auto sketches = arm_sketches(store, arm.arm_id);
+  const auto kinds = arm_kinds(store, arm.arm_id);
   const auto results = arm_results(store, arm.arm_id);
   const auto notes = notes_about(store, arm);
   const Json plan = stored_probe_plan(store, arm.sweep_uuid);
@@ -51,7 +56,8 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
                       {"unit", row.unit},
                       {"n", row.n},
                       {"mean", json_number(row.mean)},
-                      {"stderr", row.stderr_mean ? json_number(*row.stderr_mean) : Json()}});
+                      {"stderr", row.stderr_mean ? json_number(*row.stderr_mean) : Json()},
+                      {"distribution", distribution_json(find_sketch(sketches, row))}});
     }
     Json faults = Json::array();
     for (const ResultRow& result : results) {
@@ -75,6 +81,8 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
                                 {"sweep_uuid", arm.sweep_uuid},
                                 {"probe_plan", plan},
                                 {"metrics", rows},
+                                {"diagnosis", diagnosis_json(metrics)},
+                                {"kv_kinds", kinds_json(kinds)},
                                 {"not_ok", faults},
                                 {"notes", notes_json(notes)}});
     return;
@@ -85,14 +93,25 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
             << ", positions " << arm.position_mode << ", question " << arm.question_visibility
             << "\nsweep " << arm.sweep_uuid << ", " << arm.status << ": " << arm.n_ok << " ok, "
             << arm.n_error << " errors, " << arm.n_skipped << " skipped\n\n";
-  Table table({"task", "metric", "unit", "n", "mean", "± s.e."});
-  table.align(1, Table::Align::kLeft).align(2, Table::Align::kLeft);
+  // Percentiles and the worst head are over rows and heads, the mean and its error over samples.
+  Table table(
+      {"task", "metric", "unit", "n", "mean", "± s.e.", "p50", "p95", "p99", "max", "worst head"});
+  table.align(1, Table::Align::kLeft).align(2, Table::Align::kLeft).align(10, Table::Align::kLeft);
   for (const ArmMetricRow& row : metrics) {
-    table.add_row({row.task, row.metric, row.unit, std::to_string(row.n),
-                   format_significant(row.mean, 6),
-                   row.stderr_mean ? format_significant(*row.stderr_mean, 2) : "-"});
+    std::vector<std::string> cells = {
+        row.task,
+        row.metric,
+        row.unit,
+        std::to_string(row.n),
+        format_significant(row.mean, 6),
+        row.stderr_mean ? format_significant(*row.stderr_mean, 2) : "-"};
+    for (std::string& cell : distribution_cells(find_sketch(sketches, row))) {
+      cells.push_back(std::move(cell));
+    }
+    table.add_row(std::move(cells));
   }
-  std::cout << table.text() << sampled_note(plan, "…_sampled");
+  std::cout << table.text() << sampled_note(plan, "…_sampled") << kinds_text(kinds)
+            << diagnosis_text(metrics);
   // Many samples share one reason: once is enough.
   std::vector<std::string> reasons;
   for (const ResultRow& result : results) {
@@ -104,7 +123,8 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
   std::cout << notes_text(notes);
 }
 
-void show_run(const RunRow& run, bool json) {
+void show_run(Store& store, const RunRow& run, bool json) {
+  const std::optional<ProcessMemory> memory = process_memory(store, run.run_id);
   const Json row = {{"run_uuid", run.run_uuid},
                     {"sweep_uuid", run.sweep_uuid},
                     {"status", run.status},
@@ -114,6 +134,7 @@ void show_run(const RunRow& run, bool json) {
                     {"host", run.host},
                     {"backend", run.backend},
                     {"device_memory", device_memory_json(run.device_memory)},
+                    {"process_memory", process_memory_json(memory)},
                     {"argv", Json::parse(run.argv_json, nullptr, false)},
                     {"n_arms", run.n_arms},
                     {"n_results", run.n_results}};
@@ -134,6 +155,11 @@ void show_run(const RunRow& run, bool json) {
     table.add_row({"device memory", format_bytes(run.device_memory->peak_bytes) + " at most, " +
                                         format_bytes(run.device_memory->driver_delta_bytes) +
                                         " by the driver"});
+  }
+  if (memory) {
+    table.add_row({"process memory", format_bytes(memory->process_peak_bytes) +
+                                         " at most, of it pages of keys and values " +
+                                         format_bytes(memory->page_pool_peak_bytes)});
   }
   table.add_row({"command", run.argv_json});
   table.add_row({"arms", std::to_string(run.n_arms)});
@@ -219,7 +245,7 @@ ExitCode run_show(const ShowOptions& options) {
                        "' could be the runs " + candidates + "; write more of the id");
     }
     if (!matching.empty()) {
-      show_run(matching.front(), options.json);
+      show_run(store, matching.front(), options.json);
       return ExitCode::kOk;
     }
   }

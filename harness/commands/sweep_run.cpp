@@ -15,12 +15,14 @@
 #include "harness/commands/ledger_report.h"
 #include "harness/export/live_metrics.h"
 #include "harness/plan/plan_hash.h"
+#include "harness/plan/process_peak.h"
 #include "harness/plan/stop_signals.h"
 #include "harness/plan/suite.h"
 #include "harness/plan/walk.h"
 #include "harness/report/probe_plan.h"
 #include "harness/report/progress.h"
 #include "harness/report/sweep_summary.h"
+#include "harness/store/memory_kinds.h"
 #include "harness/store/uuid.h"
 #include "runner/base/error.h"
 
@@ -318,6 +320,7 @@ ExitCode run_sweep(const SweepOptions& asked, const CudaSupport& cuda) {
 
   if (signals.requested()) return stopped_before_the_run(signals);
   const auto started = std::chrono::steady_clock::now();
+  reset_peak_process_bytes();  // of this run, where several follow in one process
   const RunRecord record{new_uuid(),
                          sweep.uuid,
                          program_version(),
@@ -371,6 +374,7 @@ ExitCode run_sweep(const SweepOptions& asked, const CudaSupport& cuda) {
   }
   const std::optional<DeviceMemory> memory = opened.backend->device_memory();
   if (memory) store.put_device_memory(run_id, *memory);
+  put_process_memory(store, run_id, {peak_process_bytes(), opened.engine->page_pool_peak_bytes()});
   store.end_run(run_id, complete ? RunStatus::kFinished : RunStatus::kInterrupted);
   store.checkpoint();
   export_results(live, store, sweep, arms, model.config.name);

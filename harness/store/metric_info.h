@@ -18,6 +18,12 @@ struct MetricInfo {
 // all.
 inline constexpr std::string_view kSampledSuffix = "_sampled";
 
+// "rebound_mass" of both "rebound_mass" and "rebound_mass_sampled".
+constexpr std::string_view without_sampled(std::string_view metric) {
+  if (metric.ends_with(kSampledSuffix)) metric.remove_suffix(kSampledSuffix.size());
+  return metric;
+}
+
 std::span<const MetricInfo> metric_infos();
 const MetricInfo* find_metric(std::string_view name);  // nullptr if unknown
 

@@ -41,12 +41,12 @@ std::string probe_metric(std::string_view name, const ProbeSummary& summary) {
   return std::string(name) + (summary.sampled ? std::string(kSampledSuffix) : "");
 }
 
-std::array<NamedProbe, 4> named_probes(const ProbeSummary& summary) {
-  const auto named = [&](std::string_view name, const ProbeMetric& values) {
-    return NamedProbe{probe_metric(name, summary), values};
-  };
-  return {{named("rebound_mass", summary.rebound_mass), named("hit_at_32", summary.hit_at_32),
-           named("hit_at_90_mass", summary.hit_at_p90), named("mass_hit", summary.mass_hit)}};
+std::vector<NamedProbe> named_probes(const ProbeSummary& summary) {
+  std::vector<NamedProbe> named;
+  for (const auto& quantity : named_quantities<ProbeMetric>()) {
+    named.push_back({probe_metric(quantity.metric, summary), summary.*quantity.member});
+  }
+  return named;
 }
 
 std::string_view name_of(RunStatus status) {

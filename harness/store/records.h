@@ -2,7 +2,6 @@
 // in every database.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -94,12 +93,12 @@ struct RunRecord {
 // own.
 std::string probe_metric(std::string_view name, const ProbeSummary& summary);
 
-// The four probe metrics of a summary under these names.
+// The probe's quantities of a summary under their names in metric_infos().
 struct NamedProbe {
   std::string metric;
   const ProbeMetric& values;
 };
-std::array<NamedProbe, 4> named_probes(const ProbeSummary& summary);
+std::vector<NamedProbe> named_probes(const ProbeSummary& summary);
 
 // A metric by layer or by step bin that is no attention probe: KV bytes, KL and top-1 agreement of
 // forced rows.
@@ -107,6 +106,7 @@ struct BinnedMetric {
   std::string metric;
   std::vector<RunningStat> by_layer;     // may be empty
   std::vector<RunningStat> by_step_bin;  // step_bins.h; may be empty
+  std::optional<Sketch> sketch = {};     // of all values
 };
 
 // An arm that did not do what was asked of it (identity_check.h).

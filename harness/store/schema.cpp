@@ -1,5 +1,7 @@
 #include "harness/store/schema.h"
 
+#include "harness/store/schema_quantities.h"
+
 namespace kvscope {
 namespace {
 
@@ -274,13 +276,19 @@ JOIN metric m ON m.metric_id=t.metric_id JOIN dataset d ON d.dataset_id=t.datase
 }  // namespace
 
 std::string schema_sql() {
-  return std::string(kTables).append(kKeptSets).append(kBackends).append(kArmView).append(kViews);
+  return std::string(kTables)
+      .append(kKeptSets)
+      .append(kBackends)
+      .append(kQuantities)
+      .append(kArmView)
+      .append(kViews);
 }
 
 std::string upgrade_sql(int from) {
   std::string sql;
   if (from < 2) sql.append(kKeptSets);
   if (from < 3) sql.append(kBackends).append("DROP VIEW v_arm;").append(kArmView);
+  if (from < 5) sql.append(kQuantities);
   return sql;
 }
 

@@ -7,7 +7,7 @@
 namespace kvscope {
 
 inline constexpr std::int32_t kApplicationId = 0x4B564556;  // "KVEV"
-inline constexpr int kSchemaVersion = 3;
+inline constexpr int kSchemaVersion = 5;
 
 // Statements that make an empty file a store; run inside one transaction.
 std::string schema_sql();

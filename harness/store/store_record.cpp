@@ -7,7 +7,9 @@
 #include <stdexcept>
 
 #include "harness/store/database.h"
+#include "harness/store/memory_kinds.h"
 #include "harness/store/metric_info.h"
+#include "harness/store/sketches.h"
 #include "harness/store/statement.h"
 #include "harness/store/store.h"
 #include "harness/store/transaction.h"
@@ -202,6 +204,10 @@ void Store::record(std::int64_t run_id, std::int64_t arm_id, std::int64_t sample
   writer.metrics(outcome);
   writer.by_layer_and_step(outcome);
   writer.blobs(outcome);
+  record_sketches(*database_, arm_id, sample_id, outcome);
+  if (outcome.status == OutcomeStatus::kOk) {
+    record_kinds(*database_, arm_id, sample_id, outcome.ledger.by_kind);
+  }
   heartbeat(run_id);
   transaction.commit();
 }

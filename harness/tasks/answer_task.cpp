@@ -76,6 +76,9 @@ class AnswerTask final : public Task {
         SampleOutcome outcome =
             answer_outcome(run, sample, prepared[p].fitted[a], a == 0 && prepared[p].request.forced,
                            (*results)[p][a], stop_token);
+        // Only where the first arm is `full`, which then all others are compared with.
+        if (prepared[p].request.forced)
+          compare_with_full((*results)[p][0], (*results)[p][a], outcome);
         outcome.n_prompt_tokens = static_cast<int>(prepared[p].request.prompt.size());
         if (outcome.status == OutcomeStatus::kOk) {
           const FittedArm& arm = prepared[p].fitted[a];
@@ -188,6 +191,11 @@ class AnswerTask final : public Task {
     // The reference has no forced row: its answer is the one that the others are forced along.
     add_metric(outcome, "kl_full_nats",
                is_reference ? 0.0 : mean_of(std::span<const float>(result.kl_full_nats)));
+    if (is_reference) {
+      for (const char* name : {"kl_full_p50_nats", "kl_full_p99_nats", "kl_full_max_nats"}) {
+        add_metric(outcome, name, 0.0);
+      }
+    }
     outcome.n_compared =
         static_cast<int>(is_reference ? result.new_ids.size() : result.kl_full_nats.size());
     add_metric(outcome, "top1_agreement",
@@ -199,6 +207,16 @@ class AnswerTask final : public Task {
     outcome.n_decode_steps = result.decode_steps;
     outcome.fitted_params = fitted.policy->fitted_params();
     return outcome;
+  }
+
+  static void compare_with_full(const GenerateArmResult& full, const GenerateArmResult& arm,
+                                SampleOutcome& outcome) {
+    if (outcome.status != OutcomeStatus::kOk || !full.error.empty()) return;
+    const auto [left, of_full] = std::ranges::mismatch(arm.new_ids, full.new_ids);
+    add_metric(outcome, "first_divergence_step", static_cast<double>(left - arm.new_ids.begin()));
+    const auto own = mean_of(std::span<const float>(arm.gold_nll_nats));
+    const auto reference = mean_of(std::span<const float>(full.gold_nll_nats));
+    if (own && reference) add_metric(outcome, "delta_gold_nll_nats", *own - *reference);
   }
 
   static std::string_view cut_answer(std::string_view text, AnswerCut cut) {

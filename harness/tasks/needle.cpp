@@ -3,6 +3,7 @@
 #include "datasets/needle/needle.h"
 
 #include "harness/tasks/answer_task.h"
+#include "harness/tasks/generated_options.h"
 #include "harness/tasks/needle.h"
 #include "harness/tasks/outcome.h"
 #include "metrics/quality/needle_recall.h"
@@ -35,7 +36,13 @@ constexpr TaskKey kKeys[] = {
      .words = "magic_number|key_value",
      .help = "one number, or several words each with its own"},
     {.name = "keys", .fallback = "4", .least = 2, .most = 64, .help = "words of key_value"},
-    {.name = "seed", .fallback = "1", .least = 0, .most = 1e9, .help = "of the generator"},
+    {.name = "fill",
+     .fallback = "words",
+     .kind = TaskValue::kWord,
+     .words = "words|exact",
+     .help = "prompts as long as whole words allow, or exactly of their length"},
+    kTemplateKey,
+    kSeedKey,
 };
 
 void score_needle(std::string_view answer, const Sample& sample, SampleOutcome& outcome) {
@@ -52,6 +59,8 @@ std::unique_ptr<Task> make_needle_task(const TaskSpec& spec, const TaskFiles& fi
   options.samples_per_length = spec.integer("samples");
   options.depths_percent = spec.numbers("depth");
   options.keys = spec.integer("keys");
+  options.exact = spec.word("fill") == "exact";
+  options.plain_template = spec.word("template") == "plain";
   options.seed = spec.unsigned64("seed");
   return make_answer_task(make_needle(options, tokenizer), score_needle);
 }

@@ -1,6 +1,7 @@
 #include "harness/tasks/outcome.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "metrics/probes/step_bins.h"
@@ -34,6 +35,12 @@ void add_counts(SampleOutcome& outcome, const ProbeSummary& probes) {
     add_metric(outcome, probe_metric("ghost_logit_bound", probes), probes.ghosts.logit_bound);
   add_metric(outcome, probe_metric("rebound_events", probes),
              static_cast<double>(probes.rebound_events));
+  const auto count = [&](std::string_view name, std::optional<double> value) {
+    add_metric(outcome, probe_metric(name, probes), value);
+  };
+  count("rebound_events_per_1k", probes.events_per_1k_ghost_steps());
+  count("event_mass_share", probes.event_mass_share());
+  count("wrongful_evictions", static_cast<double>(probes.wrongful_evictions));
   if (probes.sampled && probes.sampled->burst_rebound_mass.n > 0)
     add_metric(outcome, "rebound_mass_in_bursts", probes.sampled->burst_rebound_mass.mean);
 }
@@ -59,6 +66,12 @@ void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode 
   if (mode != PrefillMode::kInStream) bytes("kv_prefill_peak_bytes", ledger.prefill_peak);
   bytes("kv_decode_peak_bytes", ledger.decode_peak);
   bytes("kv_steady_bytes", ledger.steady);
+  if (ledger.steady.physical_bytes > 0) {
+    add_metric(outcome, "kv_fragmentation",
+               1.0 - static_cast<double>(ledger.steady.logical_bytes) /
+                         static_cast<double>(ledger.steady.physical_bytes));
+  }
+  add_metric(outcome, "page_occupancy", ledger.by_kind.page_occupancy());
   add_metric(outcome, "resident_tokens", ledger.mean_resident_tokens);
   if (ledger.prefill_density) add_metric(outcome, "prefill_density", *ledger.prefill_density);
   if (ledger.prefill_recall) add_metric(outcome, "prefill_recall", *ledger.prefill_recall);
@@ -77,6 +90,21 @@ std::vector<RunningStat> in_step_bins(std::span<const Value> values) {
   return bins;
 }
 
+// Exact ones of the sample: nearest rank.
+void add_kl_quantiles(SampleOutcome& outcome, std::span<const float> kl_full_nats) {
+  std::vector<float> sorted(kl_full_nats.begin(), kl_full_nats.end());
+  // Such a result is refused as a whole.
+  if (!std::ranges::all_of(sorted, [](float value) { return std::isfinite(value); })) return;
+  std::ranges::sort(sorted);
+  const auto at = [&](double q) {
+    const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(sorted.size())));
+    return static_cast<double>(sorted[std::max<std::size_t>(rank, 1) - 1]);
+  };
+  add_metric(outcome, "kl_full_p50_nats", at(0.5));
+  add_metric(outcome, "kl_full_p99_nats", at(0.99));
+  add_metric(outcome, "kl_full_max_nats", static_cast<double>(sorted.back()));
+}
+
 }  // namespace
 
 void add_bins(SampleOutcome& outcome, const Ledger& ledger, std::span<const float> kl_full_nats,
@@ -87,7 +115,12 @@ void add_bins(SampleOutcome& outcome, const Ledger& ledger, std::span<const floa
     bytes.by_layer.emplace_back().add(static_cast<double>(layer));
   outcome.binned.push_back(std::move(bytes));
   if (kl_full_nats.empty()) return;
-  outcome.binned.push_back({"kl_full_nats", {}, in_step_bins(kl_full_nats)});
+  Sketch kl(SketchScale::kLog);
+  for (const float value : kl_full_nats) {
+    if (std::isfinite(value)) kl.add(static_cast<double>(value));
+  }
+  outcome.binned.push_back({"kl_full_nats", {}, in_step_bins(kl_full_nats), std::move(kl)});
+  add_kl_quantiles(outcome, kl_full_nats);
   outcome.binned.push_back({"top1_agreement", {}, in_step_bins(top1_agrees)});
 }
 

@@ -196,8 +196,9 @@ std::unique_ptr<Task> make_perplexity(const TaskSpec& spec, const TaskFiles& fil
   const int context = spec.was_written("context") ? spec.integer("context") : files.context;
   const auto convention = spec.word("convention") == "llama.cpp" ? WindowConvention::kLlamaCpp
                                                                  : WindowConvention::kSecondHalf;
-  return std::make_unique<PerplexityTask>(
-      load_text_windows(files.text, context, spec.integer("windows"), tokenizer, convention));
+  return std::make_unique<PerplexityTask>(load_text_windows(
+      files.text, {.context = context, .limit = spec.integer("windows"), .convention = convention},
+      tokenizer));
 }
 
 }  // namespace

@@ -94,6 +94,8 @@ std::unique_ptr<SampledProbe> make_probe(const ProbeOptions& probes, const Model
   plan->extra_layer = smallest_budget_layer(*plan, policy, model);
   AttentionProbeConfig config;
   config.first_counted_position = first_counted_position;
+  // Rows that are far apart already are diagnosed each: every other step could miss all of them.
+  if (plan->every > 1) config.diagnosis_every = 1;
   if (const auto rule = policy.scan_rule()) {
     config.protected_sinks = rule->sinks;
     config.protected_recent = std::max(rule->protect_last ? 1 : 0, rule->recent);

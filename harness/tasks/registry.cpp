@@ -1,13 +1,18 @@
 // One table of all tasks; adding one touches its file and one line here.
+#include "harness/tasks/kv_retrieval.h"
 #include "harness/tasks/needle.h"
+#include "harness/tasks/niah.h"
+#include "harness/tasks/passkey.h"
 #include "harness/tasks/perplexity.h"
 #include "harness/tasks/qa.h"
+#include "harness/tasks/ruler.h"
 #include "harness/tasks/task.h"
 
 namespace kvscope {
 
 std::span<const TaskInfo> task_infos() {
-  static const TaskInfo kTasks[] = {kPerplexityTask, kNeedleTask, kQaTask};
+  static const TaskInfo kTasks[] = {kPerplexityTask, kNeedleTask,      kPasskeyTask, kNiahTask,
+                                    kRulerTask,      kKvRetrievalTask, kQaTask};
   return kTasks;
 }
 

@@ -5,14 +5,37 @@
 namespace kvscope {
 namespace {
 
-void merge_head(const HeadMeasurements::Metric& head, int layer, ProbeMetric& metric) {
-  metric.by_layer[std::size_t(layer)].merge(head.overall);
+// The head's steps in order, so that bits depend on what it measured alone.
+RunningStat all_steps(const HeadMetric& head) {
+  RunningStat all;
+  for (const RunningStat& bin : head.by_step_bin) all.merge(bin);
+  return all;
+}
+
+void merge_head(const HeadMetric& head, int layer, int kv_head, Worst worst, ProbeMetric& metric) {
+  const RunningStat all = all_steps(head);
+  metric.by_layer[std::size_t(layer)].merge(all);
   if (metric.by_step_bin.size() < head.by_step_bin.size()) {
     metric.by_step_bin.resize(head.by_step_bin.size());
   }
   for (std::size_t bin = 0; bin < head.by_step_bin.size(); ++bin) {
     metric.by_step_bin[bin].merge(head.by_step_bin[bin]);
   }
+  metric.sketch.merge(head.sketch);
+  if (all.n > 0) metric.take_worse({all.mean, layer, kv_head}, worst);
+}
+
+void add_counts(const HeadMeasurements& head, ProbeSummary& to) {
+  for (std::size_t bucket = 0; bucket < to.rebound_mass_histogram.size(); ++bucket) {
+    to.rebound_mass_histogram[bucket] += head.rebound_mass_histogram[bucket];
+  }
+  to.top_key_hits += head.top_keys.hits;
+  to.top_key_misses += head.top_keys.of - head.top_keys.hits;
+  to.rebound_events += head.rebound_events;
+  to.wrongful_evictions += head.wrongful_evictions;
+  to.ghost_steps += head.ghost_steps;
+  to.event_mass += head.event_mass;
+  to.group_rebound_mass += head.group_rebound_mass;
 }
 
 }  // namespace
@@ -29,46 +52,35 @@ HeadProbe& AttentionProbe::head(int layer, int kv_head) {
 void AttentionProbe::prompt_cut(int layer, int kv_head, int prompt_tokens,
                                 std::span<const std::int32_t> ghost_positions,
                                 std::span<const float> ghost_recent_mean,
-                                std::span<const std::int32_t> /*resident_positions*/,
+                                std::span<const std::int32_t> resident_positions,
                                 std::span<const float> resident_recent_mean) {
   head(layer, kv_head)
-      .prompt_cut(prompt_tokens, ghost_positions, ghost_recent_mean, resident_recent_mean);
+      .prompt_cut(prompt_tokens, ghost_positions, ghost_recent_mean, resident_positions,
+                  resident_recent_mean);
 }
 
 void AttentionProbe::attention_row(const AttentionRow& row) {
   head(row.layer, row.kv_head).attention_row(row);
 }
 
-void AttentionProbe::evicted(int layer, int kv_head, int /*position*/, int slot, int last_slot) {
-  head(layer, kv_head).evicted(slot, last_slot);
+void AttentionProbe::evicted(int layer, int kv_head, int position, int slot, int last_slot) {
+  head(layer, kv_head).evicted(position, slot, last_slot);
 }
 
 ProbeSummary AttentionProbe::summary() const {
+  constexpr auto kOfHead = named_quantities<HeadMetric>();
+  constexpr auto kOfSummary = named_quantities<ProbeMetric>();
   ProbeSummary result;
-  for (ProbeMetric* metric :
-       {&result.rebound_mass, &result.hit_at_32, &result.hit_at_p90, &result.mass_hit}) {
-    metric->by_layer.resize(std::size_t(shape_.n_layers));
-  }
-  for (std::size_t i = 0; i < heads_.size(); ++i) {
-    const HeadMeasurements& head = heads_[i].measured();
-    const int layer = int(i) / shape_.n_kv_heads;
-    merge_head(head.rebound_mass, layer, result.rebound_mass);
-    merge_head(head.hit_at_32, layer, result.hit_at_32);
-    merge_head(head.hit_at_p90, layer, result.hit_at_p90);
-    merge_head(head.mass_hit, layer, result.mass_hit);
-    for (std::size_t bucket = 0; bucket < result.rebound_mass_histogram.size(); ++bucket) {
-      result.rebound_mass_histogram[bucket] += head.rebound_mass_histogram[bucket];
+  for (std::size_t q = 0; q < kOfSummary.size(); ++q) {
+    ProbeMetric& metric = result.*kOfSummary[q].member;
+    metric.by_layer.resize(std::size_t(shape_.n_layers));
+    for (std::size_t i = 0; i < heads_.size(); ++i) {
+      merge_head(heads_[i].measured().*kOfHead[q].member, int(i) / shape_.n_kv_heads,
+                 int(i) % shape_.n_kv_heads, kOfSummary[q].worst, metric);
     }
-    result.top_key_hits += head.top_keys.hits;
-    result.top_key_misses += head.top_keys.of - head.top_keys.hits;
-    result.rebound_events += head.rebound_events;
-    result.wrongful_evictions += head.wrongful_evictions;
-    result.ghost_steps += head.ghost_steps;
+    for (const RunningStat& layer : metric.by_layer) metric.overall.merge(layer);
   }
-  for (ProbeMetric* metric :
-       {&result.rebound_mass, &result.hit_at_32, &result.hit_at_p90, &result.mass_hit}) {
-    for (const RunningStat& layer : metric->by_layer) metric->overall.merge(layer);
-  }
+  for (const HeadProbe& head : heads_) add_counts(head.measured(), result);
   return result;
 }
 

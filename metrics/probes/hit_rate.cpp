@@ -1,6 +1,7 @@
 #include "metrics/probes/hit_rate.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 
@@ -24,6 +25,20 @@ float logit_of(std::uint64_t rank_key) {
 }
 
 bool is_visible(std::uint64_t rank_key) { return (rank_key & 1U) == 0U; }
+
+std::int32_t position_of(std::uint64_t rank_key) {
+  return std::int32_t(std::uint32_t(rank_key) >> 1U);
+}
+
+// Of the k largest keys; reorders them.
+Hits hits_of_largest(std::span<std::uint64_t> keys, std::size_t k) {
+  if (keys.size() > k) {
+    const auto kth = keys.begin() + std::ptrdiff_t(k) - 1;
+    std::nth_element(keys.begin(), kth, keys.end(), std::greater<>());
+    keys = keys.first(k);
+  }
+  return {.hits = std::count_if(keys.begin(), keys.end(), is_visible), .of = std::ssize(keys)};
+}
 
 // Keeps the k largest keys of a stream in `keys`: collects a few k, then cuts. Few logits of a long
 // row pass the bar.
@@ -59,10 +74,13 @@ constexpr std::size_t kBuckets = 256;
 constexpr float kBucketsPerNat =
     8;  // 32 nats: what lies below weighs e^-32 of the largest, and shares the last bucket
 
-// Falls with the logit and never rises, whatever the rounding.
-std::size_t bucket_of(float logit, float top) {
-  const float depth = (top - logit) * kBucketsPerNat;
-  return depth < float(kBuckets - 1) ? std::size_t(int(depth)) : kBuckets - 1;
+void find_buckets(std::span<const float> logits, float top, std::vector<std::uint8_t>& buckets) {
+  buckets.resize(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const float depth = (top - logits[i]) * kBucketsPerNat;
+    const float last = float(kBuckets - 1);
+    buckets[i] = std::uint8_t(int(depth < last ? depth : last));
+  }
 }
 
 }  // namespace
@@ -75,63 +93,133 @@ Hits HitRate::hit_at_k(const SplitRow& row, int k, Universe universe) {
   return {.hits = std::count_if(keys_.begin(), keys_.end(), is_visible), .of = std::ssize(keys_)};
 }
 
-Hits HitRate::hit_at_mass(const SplitRow& row, std::span<const float> visible_weights,
-                          std::span<const float> ghost_weights, double share) {
-  // Buckets of equal width in logit, the largest first, so that only the bucket with the crossing
-  // token needs selection.
-  const float top = std::max(largest(row.visible_logits), largest(row.ghost_logits));
+void HitRate::begin_row(const SplitRow& row, std::span<const float> visible_weights,
+                        std::span<const float> ghost_weights, float top) {
+  row_ = row;
+  visible_weights_ = visible_weights;
+  ghost_weights_ = ghost_weights;
+  // Buckets of equal width in logit, the largest first, so that only buckets with a crossing token
+  // need selection.
+  find_buckets(row.visible_logits, top, visible_bucket_);
+  find_buckets(row.ghost_logits, top, ghost_bucket_);
   buckets_.assign(kBuckets, Bucket{});
   for (std::size_t i = 0; i < visible_weights.size(); ++i) {
-    Bucket& bucket = buckets_[bucket_of(row.visible_logits[i], top)];
-    bucket.weight += double(visible_weights[i]);
-    ++bucket.n;
+    Bucket& bucket = buckets_[visible_bucket_[i]];
+    bucket.visible_weight += double(visible_weights[i]);
     ++bucket.visible;
   }
   for (std::size_t i = 0; i < ghost_weights.size(); ++i) {
-    Bucket& bucket = buckets_[bucket_of(row.ghost_logits[i], top)];
+    Bucket& bucket = buckets_[ghost_bucket_[i]];
     bucket.weight += double(ghost_weights[i]);
     ++bucket.n;
   }
-
-  double total = 0;
-  for (const Bucket& bucket : buckets_) total += bucket.weight;
-  double wanted = share * total;
-  Hits result;
-  std::size_t crossing = 0;
-  for (; crossing + 1 < kBuckets && buckets_[crossing].weight < wanted; ++crossing) {
-    wanted -= buckets_[crossing].weight;
-    result.of += buckets_[crossing].n;
-    result.hits += buckets_[crossing].visible;
+  total_weight_ = 0;
+  for (Bucket& bucket : buckets_) {
+    bucket.weight += bucket.visible_weight;
+    bucket.n += bucket.visible;
+    total_weight_ += bucket.weight;
   }
-
-  entries_.clear();
-  const auto collect = [&](std::span<const float> weights, std::span<const float> logits,
-                           std::span<const std::int32_t> positions, bool are_ghosts) {
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      if (bucket_of(logits[i], top) != crossing) continue;
-      entries_.push_back({make_rank_key(logits[i], positions[i], are_ghosts), double(weights[i])});
-    }
-  };
-  collect(visible_weights, row.visible_logits, row.visible_positions, false);
-  collect(ghost_weights, row.ghost_logits, row.ghost_positions, true);
-  const std::size_t n_chosen = choose_mass(wanted);
-  result.of += std::int64_t(n_chosen);
-  for (std::size_t i = 0; i < n_chosen; ++i) result.hits += is_visible(entries_[i].rank_key);
-  return result;
 }
 
-std::size_t HitRate::choose_mass(double wanted) {
+std::size_t HitRate::bucket_of_rank(std::int64_t n) const {
+  std::size_t at = 0;
+  for (; at + 1 < kBuckets; ++at) {
+    n -= buckets_[at].n;
+    if (n <= 0) break;
+  }
+  return at;
+}
+
+TopHits HitRate::top_hits(int k, const Universe& universe, std::int32_t newest) {
+  // At most so many positions are outside: with them the top holds k that are inside.
+  const std::int64_t outside = std::int64_t{universe.first} + std::max(0, newest - universe.last);
+  const std::size_t last = bucket_of_rank(k + outside);
+  keys_.clear();
+  const auto collect = [&](std::span<const float> logits, std::span<const std::int32_t> positions,
+                           std::span<const std::uint8_t> buckets, bool are_ghosts) {
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      if (buckets[i] <= last) keys_.push_back(make_rank_key(logits[i], positions[i], are_ghosts));
+    }
+  };
+  collect(row_.visible_logits, row_.visible_positions, visible_bucket_, false);
+  collect(row_.ghost_logits, row_.ghost_positions, ghost_bucket_, true);
+  TopHits hits;
+  hits.all = hits_of_largest(keys_, std::size_t(k));
+  std::erase_if(keys_, [&](std::uint64_t key) {
+    return position_of(key) < universe.first || position_of(key) > universe.last;
+  });
+  hits.inside = hits_of_largest(keys_, std::size_t(k));
+  return hits;
+}
+
+MassHits HitRate::hit_at_mass(const SplitRow& row, std::span<const float> visible_weights,
+                              std::span<const float> ghost_weights, double share) {
+  MassHits hits;
+  begin_row(row, visible_weights, ghost_weights,
+            std::max(largest(row.visible_logits), largest(row.ghost_logits)));
+  hits_at_masses({&share, 1}, {&hits, 1});
+  return hits;
+}
+
+void HitRate::hits_at_masses(std::span<const double> shares, std::span<MassHits> out) {
+  constexpr std::uint8_t kNoShare = 255;
+  std::array<std::uint8_t, kBuckets> share_of;  // the first that ends in the bucket
+  share_of.fill(kNoShare);
+  crossing_.resize(shares.size());
+  for (std::size_t s = 0; s < shares.size(); ++s) {
+    Crossing& crossing = crossing_[s];
+    out[s] = {};
+    crossing.entries.clear();
+    crossing.wanted = shares[s] * total_weight_;
+    std::size_t at = 0;
+    for (; at + 1 < kBuckets && buckets_[at].weight < crossing.wanted; ++at) {
+      crossing.wanted -= buckets_[at].weight;
+      out[s].hits.of += buckets_[at].n;
+      out[s].hits.hits += buckets_[at].visible;
+      out[s].mass += buckets_[at].weight;
+      out[s].visible_mass += buckets_[at].visible_weight;
+    }
+    if (share_of[at] == kNoShare) share_of[at] = std::uint8_t(s);
+    crossing.entries_of = share_of[at];
+  }
+
+  const auto collect = [&](std::span<const float> weights, std::span<const float> logits,
+                           std::span<const std::int32_t> positions,
+                           std::span<const std::uint8_t> buckets, bool are_ghosts) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const std::uint8_t share = share_of[buckets[i]];
+      if (share == kNoShare) continue;
+      crossing_[share].entries.push_back(
+          {make_rank_key(logits[i], positions[i], are_ghosts), double(weights[i])});
+    }
+  };
+  collect(visible_weights_, row_.visible_logits, row_.visible_positions, visible_bucket_, false);
+  collect(ghost_weights_, row_.ghost_logits, row_.ghost_positions, ghost_bucket_, true);
+  for (std::size_t s = 0; s < shares.size(); ++s) {
+    std::vector<Entry>& entries = crossing_[crossing_[s].entries_of].entries;
+    const std::size_t n_chosen = choose_mass(entries, crossing_[s].wanted);
+    out[s].hits.of += std::int64_t(n_chosen);
+    for (std::size_t i = 0; i < n_chosen; ++i) {
+      const bool visible = is_visible(entries[i].rank_key);
+      out[s].hits.hits += visible;
+      out[s].mass += entries[i].weight;
+      out[s].visible_mass += visible ? entries[i].weight : 0;
+    }
+  }
+}
+
+std::size_t HitRate::choose_mass(std::vector<Entry>& entries, double wanted) {
   // Bisection: entries before `begin` are chosen, the crossing token lies in [begin, end).
   const auto heavier = [](const Entry& x, const Entry& y) { return x.rank_key > y.rank_key; };
   std::size_t begin = 0;
-  std::size_t end = entries_.size();
+  std::size_t end = entries.size();
   while (end - begin > 1) {
     const std::size_t middle = begin + (end - begin) / 2;
-    std::nth_element(entries_.begin() + std::ptrdiff_t(begin),
-                     entries_.begin() + std::ptrdiff_t(middle),
-                     entries_.begin() + std::ptrdiff_t(end), heavier);
+    std::nth_element(entries.begin() + std::ptrdiff_t(begin),
+                     entries.begin() + std::ptrdiff_t(middle),
+                     entries.begin() + std::ptrdiff_t(end), heavier);
     double upper = 0;
-    for (std::size_t i = begin; i < middle; ++i) upper += entries_[i].weight;
+    for (std::size_t i = begin; i < middle; ++i) upper += entries[i].weight;
     if (upper >= wanted) {
       end = middle;
     } else {

@@ -18,7 +18,15 @@ inline double rebound_threshold(const ReboundRule& rule, double n_seen, double r
 
 // One step of one ghost. True if it fires: armed, and its weight strictly above the threshold. It
 // is disarmed then until its weight falls below rearm · threshold.
-bool rebound_step(const ReboundRule& rule, double threshold, double weight, bool& is_armed);
+inline bool rebound_step(const ReboundRule& rule, double threshold, double weight, bool& is_armed) {
+  if (!is_armed) {
+    is_armed = weight < rule.rearm * threshold;
+    return false;
+  }
+  if (!(weight > threshold)) return false;
+  is_armed = false;
+  return true;
+}
 
 // The event also exposes a wrong choice: some evictable token in the cache weighs less than the
 // ghost.

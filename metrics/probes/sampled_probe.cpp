@@ -50,10 +50,11 @@ double weighted_depth(std::span<const float> weights, std::span<const float> log
 
 // One layer of `from`, of whose values none are in the means.
 void show_layer(ProbeSummary& summary, const ProbeSummary& from, int layer) {
-  for (const auto metric : {&ProbeSummary::rebound_mass, &ProbeSummary::hit_at_32,
-                            &ProbeSummary::hit_at_p90, &ProbeSummary::mass_hit}) {
-    (summary.*metric).by_layer[std::size_t(layer)] = (from.*metric).by_layer[std::size_t(layer)];
-  }
+  const auto of_layer = [&](auto& metric) -> RunningStat& {
+    return metric.by_layer[std::size_t(layer)];
+  };
+  for (const auto& quantity : named_quantities<ProbeMetric>())
+    of_layer(summary.*quantity.member) = of_layer(from.*quantity.member);
 }
 
 void note_ghosts(GhostFacts& facts, const AttentionRow& row) {

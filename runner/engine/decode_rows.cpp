@@ -254,6 +254,7 @@ class Decoder {
     const ModelConfig& c = context_.model.config;
     for (int layer = 0; layer < c.n_layers; ++layer) {
       arm.bytes_by_layer.push_back(layer_bytes(row.sequence, layer, c.n_kv_heads));
+      add_layer_kinds(row.sequence, layer, c.n_kv_heads, arm.by_kind);
     }
     std::int64_t ghost_bytes = 0;
     for (const GhostCache& ghosts : row.sequence.ghosts) ghost_bytes += ghosts.physical_bytes();

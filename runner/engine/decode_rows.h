@@ -17,6 +17,7 @@ struct DecodeArm {
   std::size_t account_rows = 0;  // rows that the prompt already used
   std::size_t prefill_rows = 0;
   std::vector<std::int64_t> bytes_by_layer;  // of the free row, at its end
+  KvBytesByKind by_kind;                     // likewise
   SparseMeasure sparse;                      // of the prompt
   int tokens_seen = 0;                       // by the free row, at its end
   GenerateArmResult result;

@@ -63,6 +63,15 @@ void Engine::use_prefix_cache(std::int64_t max_bytes) {
   if (max_bytes > 0)
     impl_->prefixes.emplace(max_bytes, model.config.n_layers, model.attention_shape(0));
 }
+std::int64_t Engine::page_pool_peak_bytes() const {
+  const auto peak = [](const PagePool& pool) {
+    return pool.peak_pages() * std::int64_t(pool.shape().page_bytes());
+  };
+  std::int64_t bytes = peak(impl_->context.pages);
+  for (const auto& [format, pool] : impl_->context.quantised_pages) bytes += peak(pool);
+  return bytes;
+}
+
 PrefixCacheCounters Engine::prefix_counters() const {
   return impl_->prefixes ? impl_->prefixes->counters() : PrefixCacheCounters{};
 }

@@ -134,6 +134,9 @@ class Engine {
   // Keeps dense rows of prompts so that later samples with a common beginning do not compute them
   // again (generate); the bits are the same. 0: off, which it is until asked for.
   void use_prefix_cache(std::int64_t max_bytes);
+  // Most bytes of pages that were held at once since the engine was made, a page that several rows
+  // share counted once; of each format by itself. Not those of the probes' ghosts.
+  std::int64_t page_pool_peak_bytes() const;
   PrefixCacheCounters prefix_counters() const;  // zeros where it is off
 
   // Runs every in-stream rule through its host code instead of as data: slower, the same bits (that

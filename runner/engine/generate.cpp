@@ -109,6 +109,7 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(
       arm.result.ledger =
           arm.account.finish(arm.prefill_rows, c.n_layers * c.n_kv_heads, arm.tokens_seen);
       arm.result.ledger.bytes_by_layer = std::move(arm.bytes_by_layer);
+      arm.result.ledger.by_kind = arm.by_kind;
       arm.sparse.tell(arm.result.ledger);
       row.push_back(std::move(arm.result));
     }

@@ -164,6 +164,7 @@ void LayerPass::plan_arms() {
       result = std::move(*arm.prompt_done);
       result.resident_positions.clear();
       result.bytes_by_layer.clear();
+      result.by_kind = {};
       result.ghost_bytes = 0;
       rows_.push_back(rows);
       results_.push_back(std::move(result));
@@ -436,6 +437,8 @@ void LayerPass::leave_layer(int layer) {
     PassResult& result = results_[i];
     result.bytes_by_layer.push_back(
         layer_bytes(result.is_dense ? dense_ : result.sequence, layer, shape_.n_kv_heads));
+    add_layer_kinds(result.is_dense ? dense_ : result.sequence, layer, shape_.n_kv_heads,
+                    result.by_kind);
     for (int h = 0; h < shape_.n_kv_heads; ++h) {
       const std::size_t index = std::size_t(layer) * shape_.n_kv_heads + h;
       HeadCache& head = result.is_dense ? dense_.heads[index] : result.sequence.heads[index];

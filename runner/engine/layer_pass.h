@@ -109,6 +109,7 @@ struct PassResult {
   std::size_t prefill_rows = 0;  // leading account rows that belong to a streamed prompt
   PrefillMode mode = PrefillMode::kInStream;
   std::vector<std::int64_t> bytes_by_layer;  // held at the end
+  KvBytesByKind by_kind;                     // likewise
   std::int64_t ghost_bytes = 0;              // of all layers at the end (ghosts only grow)
   double seconds = 0.0;                      // this arm's cuts (monolithic)
   SparseMeasure sparse;                      // of prompt rows that leave columns out

@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "runner/cache/kv_kinds.h"
+
 namespace kvscope {
 
 struct KvBytes {
@@ -33,6 +35,7 @@ struct Ledger {
   std::vector<std::int64_t>
       bytes_by_row;  // held after each row past the prompt (pages and metadata)
   std::vector<std::int64_t> bytes_by_layer;  // held at the end
+  KvBytesByKind by_kind;                     // likewise
   // Of prompt rows that leave columns out (sparse prefill), mean over layers and query heads: share
   // of the causal entries computed, and of the dense rows' probability on them (last 64 rows).
   std::optional<double> prefill_density = std::nullopt;

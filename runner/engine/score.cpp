@@ -111,6 +111,7 @@ std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& req
       results[i].error = std::move(error);
     results[i].ledger = from.account.finish(from.prefill_rows, c.n_layers * c.n_kv_heads, n_tokens);
     results[i].ledger.bytes_by_layer = std::move(from.bytes_by_layer);
+    results[i].ledger.by_kind = from.by_kind;
     from.sparse.tell(results[i].ledger);
   }
   return results;

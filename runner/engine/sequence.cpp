@@ -215,6 +215,21 @@ std::int64_t layer_bytes(const Sequence& sequence, int layer, int n_kv_heads) {
   return bytes;
 }
 
+void add_layer_kinds(const Sequence& sequence, int layer, int n_kv_heads, KvBytesByKind& kinds) {
+  const auto add = [](KindBytes& to, std::int64_t bytes) {
+    to.logical_bytes += bytes;
+    to.physical_bytes += bytes;
+  };
+  for (int h = 0; h < n_kv_heads; ++h) {
+    const std::size_t index = std::size_t(layer) * n_kv_heads + h;
+    add_kinds(sequence.heads[index], kinds);
+    if (!sequence.host.empty() && sequence.host[index] != nullptr)
+      add(kinds.scores, sequence.host[index]->state_bytes());
+    if (!sequence.read_pages.empty())
+      add(kinds.tables, std::int64_t(sequence.read_pages[index].metadata_bytes()));
+  }
+}
+
 void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape,
                const RowRule& how, const StepSlots* steps) {
   for (int h = 0; h < shape.n_kv_heads; ++h) {

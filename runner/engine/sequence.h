@@ -72,6 +72,9 @@ KeptHead in_slot_order(KeptHead kept, std::span<const std::int32_t> slots);
 // Pages and metadata that one layer holds, host rules' state included.
 std::int64_t layer_bytes(const Sequence& sequence, int layer, int n_kv_heads);
 
+// What those bytes are; adds the layer's.
+void add_layer_kinds(const Sequence& sequence, int layer, int n_kv_heads, KvBytesByKind& kinds);
+
 // Credits a layer's steps to the arm's account.
 void add_steps(Account& account, std::size_t first_row, int n_rows, const AttentionShape& shape,
                const RowRule& how, const StepSlots* steps);

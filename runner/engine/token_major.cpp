@@ -133,6 +133,7 @@ std::optional<std::vector<ScoreArmResult>> score_token_major(EngineContext& cont
     state.sparse.tell(results[i].ledger);
     for (int layer = 0; layer < c.n_layers; ++layer) {
       results[i].ledger.bytes_by_layer.push_back(layer_bytes(state.sequence, layer, c.n_kv_heads));
+      add_layer_kinds(state.sequence, layer, c.n_kv_heads, results[i].ledger.by_kind);
     }
   }
   return results;

@@ -65,13 +65,13 @@ TEST(StoreFaults, ADatabaseOfAnotherProgramIsRefusedAndUntouched) {
 TEST(StoreFaults, ANewerSchemaIsRefusedAndUntouched) {
   TempFolder folder;
   const fs::path file = folder.path / "newer.db";
-  make_database(file, "CREATE TABLE x(y); PRAGMA application_id=1263945046; PRAGMA user_version=4");
+  make_database(file, "CREATE TABLE x(y); PRAGMA application_id=1263945046; PRAGMA user_version=6");
   const std::string before = bytes_of(file);
   try {
     Store::open(file, StoreAccess::kCreate);
     FAIL() << "opened";
   } catch (const IoError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("schema version 4"));
+    EXPECT_THAT(e.what(), HasSubstr("schema version 6"));
   }
   EXPECT_EQ(bytes_of(file), before);
 }

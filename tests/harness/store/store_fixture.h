@@ -29,6 +29,9 @@ class TempFolder {
 
 // As a program of an older schema (1 or 2) left the file.
 inline void make_older(Database& database, int version) {
+  database.execute(
+      "ALTER TABLE run DROP COLUMN process_peak_bytes;"
+      "ALTER TABLE run DROP COLUMN page_pool_peak_bytes; DROP TABLE sketch; DROP TABLE kv_kind;");
   std::string drop;
   std::string make;
   {

@@ -10,6 +10,8 @@
 #include <map>
 #include <sstream>
 
+#include "harness/store/memory_kinds.h"
+#include "harness/store/sketches.h"
 #include "runner/base/error.h"
 #include "tests/harness/tasks/sweep_fixture.h"
 
@@ -52,9 +54,70 @@ TEST_F(SweepTest, EveryArmHasARowForEverySample) {
     EXPECT_LT(metrics.at("rebound_mass"), 1.0) << row.sample_key;
     EXPECT_EQ(row.mode_run, row.task == "perplexity" ? "in_stream" : "monolithic");
   }
-  Statement probes(store.database(), "SELECT count(*) FROM layer_stat WHERE arm_id=?");
+  Statement probes(store.database(),
+                   "SELECT count(*) FROM layer_stat JOIN metric USING(metric_id) WHERE arm_id=? "
+                   "AND name IN ('rebound_mass','mass_hit','hit_at_32','hit_at_90_mass',"
+                   "'kv_steady_bytes')");
   probes.bind(tova.arm_id).step();
   EXPECT_EQ(probes.integer(0), 6 * (4 + 1) * 2);  // samples × (probe metrics + KV bytes) × layers
+}
+
+TEST_F(SweepTest, ArmsAreHeldAgainstFullOnTheSameSample) {
+  run(options("a.db", "tova", "0.2", kThreeTasks));
+  Store store = read("a.db");
+  std::map<std::string, std::map<std::string, double>> full;
+  for (const ResultRow& row : arm_results(store, find_arm(store, "full").arm_id)) {
+    full[row.task + row.sample_key] = {row.metrics.begin(), row.metrics.end()};
+  }
+  for (const ResultRow& row : arm_results(store, find_arm(store, "tova@0.200").arm_id)) {
+    std::map<std::string, double> metrics(row.metrics.begin(), row.metrics.end());
+    std::map<std::string, double>& reference = full.at(row.task + row.sample_key);
+    EXPECT_LE(metrics.at("kl_full_p50_nats"), metrics.at("kl_full_p99_nats"));
+    EXPECT_LE(metrics.at("kl_full_p99_nats"), metrics.at("kl_full_max_nats"));
+    EXPECT_GT(metrics.at("kl_full_max_nats"), metrics.at("kl_full_nats") * 0.999);
+    EXPECT_EQ(reference.at("kl_full_max_nats"), 0.0);
+    if (row.task == "perplexity") continue;
+    EXPECT_LE(metrics.at("first_divergence_step"), reference.at("first_divergence_step"));
+    EXPECT_EQ(reference.at("delta_gold_nll_nats"), 0.0);
+    EXPECT_DOUBLE_EQ(metrics.at("delta_gold_nll_nats"),
+                     metrics.at("gold_nll_nats") - reference.at("gold_nll_nats"));
+  }
+}
+
+TEST_F(SweepTest, DistributionsAndMemoryAreRecorded) {
+  run(options("a.db", "tova,h2o+kv_int8", "0.2", kThreeTasks));
+  Store store = read("a.db");
+  for (const ArmRow& arm : list_arms(store)) {
+    double keys = 0;
+    double scales = 0;
+    for (const KindRow& row : arm_kinds(store, arm.arm_id)) {
+      EXPECT_LE(row.logical_bytes, row.physical_bytes) << row.kind;
+      keys += row.kind == "keys" ? row.physical_bytes : 0;
+      scales += row.kind == "scales" ? row.physical_bytes : 0;
+    }
+    EXPECT_GT(keys, 0) << arm.label;
+    EXPECT_EQ(scales > 0, arm.label == "h2o+kv_int8@0.200") << arm.label;
+    std::map<std::string, MetricSketch> of_perplexity;
+    for (const MetricSketch& one : arm_sketches(store, arm.arm_id)) {
+      if (one.task == "perplexity") of_perplexity.emplace(one.metric, one);
+    }
+    if (arm.is_reference) continue;
+    const MetricSketch& rebound = of_perplexity.at("rebound_mass");
+    EXPECT_EQ(rebound.sketch.n(), of_perplexity.at("entropy_nats").sketch.n()) << arm.label;
+    EXPECT_TRUE(rebound.worst_head);
+    EXPECT_GE(rebound.sketch.max(), rebound.worst_head->mean);
+    EXPECT_EQ(of_perplexity.at("kl_full_nats").sketch.n(), 2 * 32) << arm.label;
+    for (const ArmMetricRow& row : arm_metrics(store, arm.arm_id)) {
+      if (row.metric != "kv_fragmentation" && row.metric != "page_occupancy") continue;
+      EXPECT_GE(row.mean, 0) << row.metric;
+      EXPECT_LE(row.mean, 1) << row.metric;
+    }
+  }
+  const auto memory = process_memory(store, list_runs(store).front().run_id);
+  ASSERT_TRUE(memory);
+  EXPECT_GT(memory->process_peak_bytes, 1 << 20);
+  EXPECT_GT(memory->page_pool_peak_bytes, 0);
+  EXPECT_LT(memory->page_pool_peak_bytes, memory->process_peak_bytes);
 }
 
 TEST_F(SweepTest, TheMeanOfATraceIsTheMetric) {

@@ -157,7 +157,9 @@ AttentionRow one_head_row(int position, std::span<const float> visible_logits,
           .visible_logits = visible_logits,
           .visible_positions = visible_positions,
           .ghost_logits = ghost_logits,
-          .ghost_positions = ghost_positions};
+          .ghost_positions = ghost_positions,
+          .visible_output = {},
+          .ghost_output = {}};
 }
 
 TEST(AttentionProbe, MeetsTheHandComputedEvents) {

@@ -38,7 +38,7 @@ struct Row {
     return HitRate().hit_at_k(split(), k, universe);
   }
   Hits at_mass(double share) const {
-    return HitRate().hit_at_mass(split(), visible_weights, ghost_weights, share);
+    return HitRate().hit_at_mass(split(), visible_weights, ghost_weights, share).hits;
   }
 };
 
@@ -129,13 +129,38 @@ TEST(HitRate, EqualsAFullSort) {
     }
     for (const double share : {0.3, 0.9, 0.99}) {
       double mass = 0;
+      double visible_mass = 0;
       int of = 0;
       int hits = 0;
       while (mass < share * total) {
+        if (tokens[std::size_t(of)].visible) {
+          visible_mass += double(std::exp(tokens[std::size_t(of)].logit));
+        }
         mass += double(std::exp(tokens[std::size_t(of)].logit));
         hits += tokens[std::size_t(of++)].visible;
       }
-      expect_hits(reused.hit_at_mass(split, weights[1], weights[0], share), hits, of);
+      const MassHits nucleus = reused.hit_at_mass(split, weights[1], weights[0], share);
+      expect_hits(nucleus.hits, hits, of);
+      EXPECT_DOUBLE_EQ(nucleus.mass_ratio(), visible_mass / mass);
+    }
+    // All shares at once are each alone.
+    const std::vector<double> shares = {0.1, 0.5, 0.51, 0.9, 0.999};
+    std::vector<MassHits> together(shares.size());
+    reused.begin_row(split, weights[1], weights[0], tokens.front().logit);
+    reused.hits_at_masses(shares, together);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      const MassHits alone = HitRate().hit_at_mass(split, weights[1], weights[0], shares[i]);
+      EXPECT_EQ(together[i].hits.hits, alone.hits.hits);
+      EXPECT_EQ(together[i].hits.of, alone.hits.of);
+      EXPECT_NEAR(together[i].mass_ratio(), alone.mass_ratio(), 1e-12);
+    }
+    const Universe universe{.first = 4, .last = n - 1 - 32};
+    for (const int k : {1, 7, 32}) {
+      const TopHits both = reused.top_hits(k, universe, n - 1);
+      const Hits all = HitRate().hit_at_k(split, k);
+      const Hits inside = HitRate().hit_at_k(split, k, universe);
+      expect_hits(both.all, int(all.hits), int(all.of));
+      expect_hits(both.inside, int(inside.hits), int(inside.of));
     }
   }
 }

@@ -15,6 +15,9 @@ class RandomStream {
   RandomStream(int layer, int kv_head, int group_size, std::uint32_t seed)
       : layer_(layer), kv_head_(kv_head), group_size_(group_size), random_(seed) {}
 
+  // From now on rows bring the outputs of both sides.
+  void give_outputs(int head_dim) { head_dim_ = head_dim; }
+
   const std::vector<std::int32_t>& visible() const { return visible_; }
   const std::vector<std::int32_t>& ghosts() const { return ghosts_; }
 
@@ -39,6 +42,8 @@ class RandomStream {
     for (int head = 0; head < group_size_; ++head) {
       const std::vector<float> visible_logits = logits(visible_.size());
       const std::vector<float> ghost_logits = logits(ghosts_.size());
+      const std::vector<float> visible_output = logits(std::size_t(head_dim_));
+      const std::vector<float> ghost_output = logits(ghosts_.empty() ? 0 : std::size_t(head_dim_));
       sink.attention_row({.layer = layer_,
                           .kv_head = kv_head_,
                           .query_head = head,
@@ -46,7 +51,9 @@ class RandomStream {
                           .visible_logits = visible_logits,
                           .visible_positions = visible_,
                           .ghost_logits = ghost_logits,
-                          .ghost_positions = ghosts_});
+                          .ghost_positions = ghosts_,
+                          .visible_output = visible_output,
+                          .ghost_output = ghost_output});
     }
     while (std::ssize(visible_) > budget_tokens) {
       const int last = int(visible_.size()) - 1;
@@ -73,6 +80,7 @@ class RandomStream {
   int layer_;
   int kv_head_;
   int group_size_;
+  int head_dim_ = 0;
   std::mt19937 random_;
   std::int32_t next_position_ = 0;
   std::vector<std::int32_t> visible_;

@@ -36,10 +36,10 @@ constexpr RunBy kRunElsewhere[] = {
     {"metrics-rebound-events", "metrics/probes/metrics_vectors_test.cpp"},
     {"metrics-hit-nontrivial", "metrics/probes/metrics_vectors_test.cpp"},
     {"metrics-entropy-lse", "metrics/probes/metrics_vectors_test.cpp"},
-    {"metrics-output-perturbation", "runner/policies/formula_vectors_test.cpp"},
-    {"metrics-diagnosis-", "runner/policies/formula_vectors_test.cpp"},
-    {"ghost-int8", "runner/policies/formula_vectors_test.cpp"},
-    {"ghost-certified-skip", "runner/policies/formula_vectors_test.cpp"},
+    {"metrics-output-perturbation", "metrics/probes/metrics_vectors_test.cpp"},
+    {"metrics-diagnosis-", "metrics/probes/metrics_vectors_test.cpp"},
+    {"ghost-int8", "metrics/probes/metrics_vectors_test.cpp"},
+    {"ghost-certified-skip", "metrics/probes/metrics_vectors_test.cpp"},
     {"rope-rerotate", "runner/policies/formula_vectors_test.cpp"},
 };
 
