@@ -14,6 +14,7 @@
 #include "datasets/lveval/lveval.h"
 #include "datasets/narrativeqa/narrativeqa.h"
 #include "datasets/niah/niah.h"
+#include "datasets/pg19/pg19.h"
 #include "datasets/qasper/qasper.h"
 #include "datasets/quality/quality.h"
 #include "datasets/questions/format.h"
@@ -114,7 +115,8 @@ std::span<const FormatInfo> format_infos() {
 }
 
 std::span<const FolderFormatInfo> folder_format_infos() {
-  static const FolderFormatInfo kFolderFormats[] = {kNarrativeQaFolder, kRulerFolder, kNiahFolder};
+  static const FolderFormatInfo kFolderFormats[] = {kNarrativeQaFolder, kPg19Folder, kRulerFolder,
+                                                    kNiahFolder};
   return kFolderFormats;
 }
 

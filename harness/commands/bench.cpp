@@ -12,6 +12,7 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
   add_bench_score(*command, context);
   add_bench_probes(*command, context);
   add_bench_load(*command, context);
+  add_bench_store(*command, context);
   add_bench_gpu(*command, context);
   command->footer(
       "Examples:\n"

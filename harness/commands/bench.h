@@ -13,6 +13,7 @@ void add_bench_sweep(CLI::App& bench, CommandContext& context);   // many arms a
 void add_bench_score(CLI::App& bench, CommandContext& context);   // in-stream scoring of a text
 void add_bench_probes(CLI::App& bench, CommandContext& context);  // levels of --probe
 void add_bench_load(CLI::App& bench, CommandContext& context);    // opening a model
+void add_bench_store(CLI::App& bench, CommandContext& context);   // rebound events in a database
 void add_bench_gpu(CLI::App& bench, CommandContext& context);     // a CUDA device against the CPU
 
 }  // namespace kvscope

@@ -11,20 +11,25 @@
 #include "harness/commands/dataset.h"
 #include "harness/commands/doctor.h"
 #include "harness/commands/export.h"
+#include "harness/commands/floors.h"
 #include "harness/commands/gate.h"
 #include "harness/commands/generate.h"
 #include "harness/commands/inspect.h"
+#include "harness/commands/lint.h"
 #include "harness/commands/list.h"
 #include "harness/commands/power.h"
+#include "harness/commands/replay.h"
 #include "harness/commands/run.h"
-#include "harness/commands/score_answers.h"
+#include "harness/commands/samples.h"
 #include "harness/commands/score.h"
+#include "harness/commands/score_answers.h"
 #include "harness/commands/show.h"
 #include "harness/commands/simulate.h"
 #include "harness/commands/stats.h"
 #include "harness/commands/sweep.h"
 #include "harness/commands/tokenize.h"
 #include "harness/commands/trace.h"
+#include "harness/commands/why.h"
 
 namespace kvscope {
 
@@ -46,11 +51,16 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   CommandContext context{std::move(cuda)};
   add_sweep_command(app, context);
   add_run_command(app, context);
+  add_replay_command(app, context);
+  add_floors_command(app, context);
+  add_lint_command(app, context);
   add_compare_command(app, context);
   add_gate_command(app, context);
   add_power_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);
+  add_samples_command(app, context);
+  add_why_command(app, context);
   add_tokenize_command(app, context);
   add_score_command(app, context);
   add_generate_command(app, context);

@@ -25,8 +25,8 @@ struct ScoreAnswersOptions {
 };
 
 // What the benchmarks' programs call an answer and what is right, the likelier name first.
-constexpr const char* kAnswerNames[] = {"pred", "response", "prediction", "predicted_answer",
-                                        "model_response"};
+constexpr const char* kAnswerNames[] = {
+    "pred", "response", "prediction", "predicted_answer", "model_response", "filtered_resps"};
 constexpr const char* kGoldNames[] = {"ref",          "refs",   "answers", "outputs", "answer",
                                       "ground_truth", "target", "gold",    "needle"};
 
@@ -74,7 +74,9 @@ class Scorer {
 
  private:
   double value(const ScorerInfo& info, const nlohmann::json& record, std::string_view name) {
-    const std::string answer = scalar_text(first_of(record, kAnswerNames, "answer"), "pred");
+    const nlohmann::json& written = first_of(record, kAnswerNames, "answer");
+    const bool is_list = written.is_array() && !written.empty();  // lm-eval's, one a filter
+    const std::string answer = scalar_text(is_list ? written.front() : written, "pred");
     const auto golds = answers_of(first_of(record, kGoldNames, "right answer"), "ref");
     std::vector<std::string> classes;
     if (has(record, "all_classes")) classes = need_texts(record, "all_classes");

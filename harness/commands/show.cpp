@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "harness/commands/ledger_report.h"
+#include "harness/commands/show_events.h"
 #include "harness/report/distribution.h"
 #include "harness/report/identity_notes.h"
 #include "harness/report/json.h"
@@ -22,6 +23,7 @@ namespace {
 struct ShowOptions {
   std::string what;
   std::string database = kDefaultDatabase;
+  int events = 0;
   bool json = false;
 };
 
@@ -40,13 +42,15 @@ std::vector<IdentityNote> notes_about(Store& store, const ArmRow& arm) {
   return notes;
 }
 
-void show_arm(Store& store, const ArmRow& arm, bool json) {
+void show_arm(Store& store, const ArmRow& arm, int n_events, bool json) {
   const auto metrics = arm_metrics(store, arm.arm_id);
   const auto sketches = arm_sketches(store, arm.arm_id);
   const auto kinds = arm_kinds(store, arm.arm_id);
   const auto results = arm_results(store, arm.arm_id);
   const auto notes = notes_about(store, arm);
   const Json plan = stored_probe_plan(store, arm.sweep_uuid);
+  const auto survival = survival_by_verdict(store, arm.arm_id);
+  const auto events = heaviest_events_of_arm(store, arm.arm_id, n_events);
   if (json) {
     Json rows = Json::array();
     for (const ArmMetricRow& row : metrics) {
@@ -84,7 +88,9 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
                                 {"diagnosis", diagnosis_json(metrics)},
                                 {"kv_kinds", kinds_json(kinds)},
                                 {"not_ok", faults},
-                                {"notes", notes_json(notes)}});
+                                {"notes", notes_json(notes)},
+                                {"evidence", survival_json(survival)},
+                                {"events", events_json(events)}});
     return;
   }
   std::cout << arm.label << "  (arm " << arm.arm_id << ", key " << arm.arm_key.substr(0, 12)
@@ -120,7 +126,7 @@ void show_arm(Store& store, const ArmRow& arm, bool json) {
     if (std::find(reasons.begin(), reasons.end(), line) == reasons.end()) reasons.push_back(line);
   }
   for (const std::string& line : reasons) std::cout << line << '\n';
-  std::cout << notes_text(notes);
+  std::cout << notes_text(notes) << survival_text(survival) << events_text(events);
 }
 
 void show_run(Store& store, const RunRow& run, bool json) {
@@ -168,6 +174,7 @@ void show_run(Store& store, const RunRow& run, bool json) {
 }
 
 struct SampleOfArm {
+  std::int64_t arm_id = 0;
   std::string label;
   std::string question_visibility;
   ResultRow result;
@@ -179,25 +186,29 @@ std::vector<SampleOfArm> find_sample(Store& store, const std::string& key) {
   for (const ArmRow& arm : list_arms(store, newest_sweep(store))) {
     for (ResultRow& result : arm_results(store, arm.arm_id)) {
       if (result.sample_key == key) {
-        found.push_back({arm.label, arm.question_visibility, std::move(result)});
+        found.push_back({arm.arm_id, arm.label, arm.question_visibility, std::move(result)});
       }
     }
   }
   return found;
 }
 
-void show_sample(std::span<const SampleOfArm> arms, bool json) {
+void show_sample(Store& store, std::span<const SampleOfArm> arms, int n_events, bool json) {
   const ResultRow& first = arms.front().result;
+  const auto events_of = [&](std::int64_t arm_id) {
+    return heaviest_events_of_sample(store, arm_id, first.sample_key, n_events);
+  };
   if (json) {
     Json rows = Json::array();
-    for (const auto& [label, question, result] : arms) {
+    for (const auto& [arm_id, label, question, result] : arms) {
       rows.push_back({{"arm", label},
                       {"question_visibility", question},
                       {"status", result.status},
                       {"reason", result.error},
                       {"mode_run", result.mode_run},
                       {"output", result.output_text},
-                      {"metrics", metrics_json(result)}});
+                      {"metrics", metrics_json(result)},
+                      {"events", events_json(events_of(arm_id))}});
     }
     print_json_line(std::cout, {{"sample", first.sample_key},
                                 {"task", first.task},
@@ -214,7 +225,7 @@ void show_sample(std::span<const SampleOfArm> arms, bool json) {
   for (const char* visibility : {"visible", "hidden"}) {
     Table table({"arm", "status", "metrics", "output"});
     for (const std::size_t column : {1, 2, 3}) table.align(column, Table::Align::kLeft);
-    for (const auto& [label, question, result] : arms) {
+    for (const auto& [arm_id, label, question, result] : arms) {
       if (question != visibility) continue;
       std::string metrics;
       for (const auto& [name, value] : result.metrics) {
@@ -225,6 +236,10 @@ void show_sample(std::span<const SampleOfArm> arms, bool json) {
                      result.error.empty() ? result.output_text : result.error});
     }
     if (!table.empty()) std::cout << '\n' << table.text();
+  }
+  for (const SampleOfArm& arm : arms) {
+    const auto events = events_of(arm.arm_id);
+    if (!events.empty()) std::cout << '\n' << arm.label << ':' << events_text(events);
   }
 }
 
@@ -251,10 +266,10 @@ ExitCode run_show(const ShowOptions& options) {
   }
   const auto sample = find_sample(store, options.what);
   if (!sample.empty()) {
-    show_sample(sample, options.json);
+    show_sample(store, sample, options.events, options.json);
     return ExitCode::kOk;
   }
-  show_arm(store, find_arm(store, options.what), options.json);
+  show_arm(store, find_arm(store, options.what), options.events, options.json);
   return ExitCode::kOk;
 }
 
@@ -269,10 +284,17 @@ void add_show_command(CLI::App& app, CommandContext& context) {
           "Arm (POLICY@BUDGET, row id, key), run (id as list runs prints it) or sample key")
       ->required();
   command->add_option("--db", options->database, "Database of sweeps (default kvscope.db)");
+  command
+      ->add_option(
+          "--events", options->events,
+          "Of an arm or sample: so many rebound events, the heaviest first (of samples that "
+          "sweep --trace named)")
+      ->check(CLI::Range(1, 1'000'000));
   command->add_flag("--json", options->json, "One JSON object");
   command->footer(
       "Examples:\n"
       "  kvscope show h2o@0.200 --db demo.db\n"
+      "  kvscope show h2o@0.200 --events 20 --db demo.db\n"
       "  kvscope show 01a228b0-5f90 --db demo.db --json");
   set_action(*command, context, [options] { return run_show(*options); });
 }

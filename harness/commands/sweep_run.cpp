@@ -33,8 +33,7 @@ namespace fs = std::filesystem;
 
 std::vector<PlannedTask> plan_tasks(const SweepOptions& options, std::vector<TaskSpec> specs,
                                     const Tokenizer& tokenizer) {
-  TaskFiles files = options.files;
-  if (files.text.empty()) files.text = prepared_text();
+  const TaskFiles files = with_prepared_text(options.files);
   std::vector<PlannedTask> tasks;
   for (TaskSpec& spec : specs) {
     const TaskInfo* info = find_task(spec.name);
@@ -51,6 +50,12 @@ std::vector<PlannedTask> plan_tasks(const SweepOptions& options, std::vector<Tas
       std::fprintf(stderr, "note: %s\n", note.c_str());
     }
     tasks.push_back({std::move(spec), info, std::move(task)});
+  }
+  if (!options.floors) return tasks;
+  for (std::size_t i = 0, n = tasks.size(); i < n; ++i) {
+    if (auto questions = tasks[i].task->without_context(tokenizer)) {
+      tasks.push_back({tasks[i].spec, tasks[i].info, std::move(questions)});
+    }
   }
   return tasks;
 }
@@ -108,6 +113,8 @@ std::string options_json(const SweepOptions& o, const Model& model,
       {"text", o.files.text.string()},
       {"haystack", o.files.haystack.string()},
       {"qa", o.files.qa.string()},
+      {"corpus", o.files.corpus},
+      {"prompts", o.files.prompts.string()},
       {"qa_prompts", o.files.qa_prompts.string()},
       {"qa_lengths", o.files.qa_lengths.string()},
       {"context", o.files.context}};
@@ -115,6 +122,27 @@ std::string options_json(const SweepOptions& o, const Model& model,
     json["tasks"].push_back({{"name", task.spec.name}, {"keys", task.spec.values}});
   }
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// UsageError for a sample that no task has: a trace that is asked for is not left out in silence.
+TraceChoice trace_choice(const SweepOptions& options, ProbeLevel probes,
+                         const std::vector<PlannedTask>& tasks) {
+  TraceChoice choice{false, options.trace, options.events};
+  if (options.trace.empty()) return choice;
+  if (probes == ProbeLevel::kOff) throw UsageError("--trace needs probes: leave --probe off out");
+  if (options.trace == std::vector<std::string>{"all"}) {
+    choice.all = true;
+    return choice;
+  }
+  for (const std::string& key : options.trace) {
+    const bool is_there = std::ranges::any_of(tasks, [&](const PlannedTask& task) {
+      const auto samples = sample_records(task.task->dataset());
+      return std::ranges::find(samples, key, &SampleRecord::sample_key) != samples.end();
+    });
+    if (!is_there)
+      throw UsageError("--trace: no task has a sample '" + key + "'; write its whole key, or all");
+  }
+  return choice;
 }
 
 // The sweep's rows in the store.
@@ -196,6 +224,11 @@ void print_results(Store& store, const StoredSweep& sweep, const SweepOptions& o
     print_json_line(std::cout, out);
     return;
   }
+  if (options.floors) {
+    std::cout << floors_table(tasks) << "\nDatabase: " << fs::absolute(store.path()).string()
+              << '\n';
+    return;
+  }
   for (const SweepTask& task : tasks) std::cout << sweep_table(task) << '\n';
   std::cout << sweep_sentences(tasks) << "\n\nDatabase: " << fs::absolute(store.path()).string()
             << '\n';
@@ -222,31 +255,39 @@ fs::path prepared_text() {
   return fs::exists(file, failed) ? file : fs::path();
 }
 
-void add_sweep_options(CLI::App& command, SweepOptions& options) {
-  add_model_options(command, options.model);
-  command.add_option("--suite", options.suite,
-                     "JSON file with policies, budgets, question and tasks, instead of the options "
-                     "of these names (docs/examples/suite.json)");
-  command.add_option("--db", options.database, "Database file; made if it is not there")
-      ->capture_default_str();
-  command.add_option("--text", options.files.text,
-                     "Text for perplexity (default: a book of scripts/prepare-texts)");
-  command.add_option("--haystack", options.files.haystack,
+TaskFiles with_prepared_text(TaskFiles files) {
+  if (files.text.empty()) files.text = prepared_text();
+  return files;
+}
+
+void add_task_file_options(CLI::App& command, TaskFiles& files) {
+  command.add_option(
+      "--text", files.text,
+      "Text for perplexity, or a folder of .txt (default: a book of scripts/prepare-texts)");
+  command.add_option("--corpus", files.corpus,
+                     "Text of an installed Debian package instead: sherlock, opticks or policy");
+  command.add_option("--haystack", files.haystack,
                      "Text file or folder of .txt to hide needles in (default: noise)");
-  command.add_option("--qa,--data", options.files.qa,
+  command.add_option("--qa,--data", files.qa,
                      "Questions for qa, a file or folder of any format that `kvscope list formats` "
                      "names (default: generated)");
   command.add_option(
-      "--qa-prompts", options.files.qa_prompts,
+      "--qa-prompts", files.qa_prompts,
       "Prompts instead of the format's: a text with {context}, {input} and {options}, or "
       "a JSON object of such texts by task (dataset2prompt.json)");
-  command.add_option("--qa-lengths", options.files.qa_lengths,
+  command.add_option("--qa-lengths", files.qa_lengths,
                      "Tokens of an answer by task, a JSON object (dataset2maxlen.json)");
-  command.add_flag("--skip-bad-records", options.files.skip_bad_records,
+  command.add_flag("--skip-bad-records", files.skip_bad_records,
                    "Go on without records of --qa that cannot be used; says how many");
-  command.add_option("--context", options.files.context, "Tokens of a perplexity window")
+  command.add_option("--context", files.context, "Tokens of a perplexity window")
       ->capture_default_str()
       ->check(CLI::Range(4, 1'000'000));
+}
+
+void add_run_options(CLI::App& command, SweepOptions& options) {
+  add_model_options(command, options.model);
+  command.add_option("--db", options.database, "Database file; made if it is not there")
+      ->capture_default_str();
   command
       .add_option("--question", options.arms.question,
                   "May policies see the question when they select: visible, hidden or both "
@@ -259,6 +300,15 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
       "full unless the suite says otherwise");
   add_ghost_options(command, options.ghosts, options.ghost_cap);
   command
+      .add_option(
+          "--trace", options.trace,
+          "Samples whose single rebound events are kept, by key and separated by commas, or "
+          "all (show --events, why)")
+      ->delimiter(',');
+  command.add_option("--events", options.events, "Of each traced result, the heaviest events kept")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  command
       .add_option("--prefix-cache-mib", options.prefix_cache_mib,
                   "Memory for prompts' common beginnings, which are computed once; 0: off. The "
                   "results are the same")
@@ -270,6 +320,14 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
   command.add_option("--metrics-textfile", options.metrics_textfile,
                      "Write Prometheus metrics to this file at the end");
   command.add_flag("--json", options.json, "Print JSON instead of tables");
+}
+
+void add_sweep_options(CLI::App& command, SweepOptions& options) {
+  command.add_option("--suite", options.suite,
+                     "JSON file with policies, budgets, question and tasks, instead of the options "
+                     "of these names (docs/examples/suite.json)");
+  add_task_file_options(command, options.files);
+  add_run_options(command, options);
 }
 
 bool takes_suite(const CLI::App& command) {
@@ -309,8 +367,11 @@ ExitCode run_sweep(const SweepOptions& asked, const CudaSupport& cuda) {
   const Model& model = *opened.model;
   opened.engine->use_prefix_cache(std::int64_t{options.prefix_cache_mib} << 20);
   const std::vector<PlannedTask> tasks = plan_tasks(options, std::move(specs), *opened.tokenizer);
+  const TraceChoice trace = trace_choice(options, probes, tasks);
   Store store = Store::open(options.database, StoreAccess::kCreate);
   const StoredSweep sweep = open_sweep(store, options, model, arms, tasks);
+  if (sweep.resumed && !options.trace.empty())
+    std::fprintf(stderr, "note: results that are there already are not traced; --new is\n");
   if (sweep.finished) {
     std::fprintf(stderr, "This plan is finished in %s (sweep %s); --new runs it again.\n",
                  options.database.c_str(), sweep.uuid.c_str());
@@ -340,10 +401,13 @@ ExitCode run_sweep(const SweepOptions& asked, const CudaSupport& cuda) {
       std::fprintf(stderr, "Metrics: http://%s/metrics\n", address->c_str());
     }
   }
-  const TaskRun run{
-      *opened.engine, *opened.tokenizer, arms, probes, options.model.beyond_context, [&signals] {
-        return signals.requested();
-      }};
+  const TaskRun run{*opened.engine,
+                    *opened.tokenizer,
+                    arms,
+                    probes,
+                    options.model.beyond_context,
+                    [&signals] { return signals.requested(); },
+                    trace};
   const Walk plan{store,
                   run_id,
                   sweep.arm_ids,

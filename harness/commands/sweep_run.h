@@ -27,14 +27,26 @@ struct SweepOptions {
   std::string probe;  // empty: the suite's, or kDefaultProbeLevel
   std::string ghosts = "f32";
   int ghost_cap = 0;
-  bool fresh = false;  // --new
+  std::vector<std::string> trace;  // sample keys, or "all"
+  int events = TraceChoice::kMostEvents;
+  bool fresh = false;   // --new
+  bool floors = false;  // the questions without their texts too, and how the full cache fares
   int prefix_cache_mib = 512;
   std::string metrics_listen;
   std::string metrics_textfile;
   bool json = false;
 };
 
-// Options that both commands have.
+// --text, --haystack, --qa, --context.
+void add_task_file_options(CLI::App& command, TaskFiles& files);
+// A book of scripts/prepare-texts, if it ever ran, where no text is named.
+TaskFiles with_prepared_text(TaskFiles files);
+
+// What commands that run arms have in common but for what they run: model, database, what to
+// watch, metrics, JSON.
+void add_run_options(CLI::App& command, SweepOptions& options);
+
+// Options that sweep and run have.
 void add_sweep_options(CLI::App& command, SweepOptions& options);
 
 // True if --suite was given. UsageError if another option then says what the suite says.

@@ -82,8 +82,14 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
   for (const DatasetRow& dataset : datasets_of(store, sweep_uuid)) {
     for (const char* visibility : {"visible", "hidden"}) {
       if (std::ranges::find(arms, visibility, &ArmRow::question_visibility) == arms.end()) continue;
-      tasks.push_back(
-          {dataset.task, dataset.name, dataset.key, primary_metric(dataset), visibility, {}, {}});
+      tasks.push_back({dataset.task,
+                       dataset.name,
+                       dataset.key,
+                       primary_metric(dataset),
+                       visibility,
+                       {},
+                       {},
+                       {}});
       dataset_ids.push_back(dataset.id);
     }
   }
@@ -107,6 +113,11 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
         const auto found = paired.find({m.dataset_key, m.metric});
         if (found != paired.end()) value.to_full = found->second;
         row.values.push_back(std::move(value));
+      }
+      row.cells = cell_values(store, arm.arm_id, tasks[t].dataset_key, tasks[t].primary_metric);
+      row.rates = text_rates(store, arm.arm_id, tasks[t].dataset_key);
+      if (arm.is_reference) {
+        tasks[t].baseline = baseline_cells(store, arm.arm_id, tasks[t].dataset_key);
       }
       tasks[t].rows.push_back(std::move(row));
     }
@@ -154,6 +165,11 @@ Json sweep_json(const std::vector<SweepTask>& tasks) {
         }
         metrics[v.metric] = std::move(value);
       }
+      Json cells = Json::array();
+      for (const CellValues& cell : row.cells) {
+        cells.push_back(
+            {{"cell", cell.cell}, {"n", cell.values.size()}, {"mean", json_number(cell.mean())}});
+      }
       rows.push_back({{"arm_id", row.arm.arm_id},
                       {"arm_key", row.arm.arm_key},
                       {"policy", row.arm.policy},
@@ -162,7 +178,9 @@ Json sweep_json(const std::vector<SweepTask>& tasks) {
                       {"skipped", row.n_skipped},
                       {"errors", row.n_error},
                       {"reason", row.reason},
-                      {"metrics", std::move(metrics)}});
+                      {"metrics", std::move(metrics)},
+                      {"cells", std::move(cells)}});
+      if (row.rates) rows.back()["text"] = text_rates_json(*row.rates);
     }
     out.push_back({{"task", task.task},
                    {"dataset", task.dataset},
@@ -170,6 +188,7 @@ Json sweep_json(const std::vector<SweepTask>& tasks) {
                    {"primary_metric", task.primary_metric},
                    {"question_visibility", task.question_visibility},
                    {"arms", std::move(rows)},
+                   {"baseline", cells_json(task.baseline)},
                    {"notes", notes_json(task.notes)}});
   }
   return out;

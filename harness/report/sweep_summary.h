@@ -7,8 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/report/cells.h"
 #include "harness/report/identity_notes.h"
 #include "harness/report/json.h"
+#include "harness/report/text_rates.h"
 #include "harness/store/queries.h"
 #include "metrics/stats/paired.h"
 
@@ -30,6 +32,8 @@ struct SweepRow {
   int n_error = 0;
   std::string reason;  // of the first skipped or failed sample
   std::vector<SweepValue> values;
+  std::vector<CellValues> cells;   // of the primary metric
+  std::optional<TextRates> rates;  // of texts
 
   const SweepValue* find(std::string_view metric) const;
 };
@@ -40,10 +44,11 @@ struct SweepTask {
   std::string dataset;
   std::string dataset_key;
   std::string primary_metric;
-  std::string question_visibility;  // visible | hidden
-  std::vector<SweepRow> rows;       // arms in order, `full` first
-  std::vector<IdentityNote> notes;  // about arms that did not do what was asked of them
-  Json probe_plan = nullptr;        // probe_plan.h
+  std::string question_visibility;     // visible | hidden
+  std::vector<SweepRow> rows;          // arms in order, `full` first
+  std::vector<BaselineCell> baseline;  // the full cache, cell by cell, against its floor
+  std::vector<IdentityNote> notes;     // about arms that did not do what was asked of them
+  Json probe_plan = nullptr;           // probe_plan.h
 };
 
 std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uuid);
@@ -52,5 +57,8 @@ std::vector<SweepTask> summarise_sweep(Store& store, const std::string& sweep_uu
 std::string sweep_table(const SweepTask& task);
 std::string sweep_sentences(const std::vector<SweepTask>& tasks);
 Json sweep_json(const std::vector<SweepTask>& tasks);
+
+// How good the full cache is, cell by cell, and what the questions alone give.
+std::string floors_table(const std::vector<SweepTask>& tasks);
 
 }  // namespace kvscope

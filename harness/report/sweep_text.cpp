@@ -79,6 +79,37 @@ std::string bytes_phrase(const SweepRow& row, const SweepTask& task) {
          task.task + " sample)";
 }
 
+// The primary metric in each cell where there are several, one column a cell.
+std::string cells_table(const SweepTask& task) {
+  constexpr std::size_t kMostColumns = 12;
+  const auto& first = task.rows.front().cells;
+  if (first.size() < 2 || first.size() > kMostColumns) return {};
+  std::vector<std::string> header = {task.primary_metric + " at"};
+  for (const CellValues& cell : first) header.push_back(cell.cell);
+  Table table(std::move(header));
+  for (const SweepRow& row : task.rows) {
+    std::vector<std::string> cells = {row.arm.label};
+    for (const CellValues& column : first) {
+      const auto it = std::ranges::find(row.cells, column.cell, &CellValues::cell);
+      cells.push_back(it == row.cells.end() ? "-" : format_fixed(it->mean(), 3));
+    }
+    table.add_row(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string rates_table(const SweepTask& task) {
+  Table table({"over the whole text", "token ppl", "word ppl", "byte ppl", "bits/byte"});
+  for (const SweepRow& row : task.rows) {
+    if (!row.rates) continue;
+    table.add_row({row.arm.label, format_fixed(row.rates->token_perplexity, 3),
+                   format_fixed(row.rates->word_perplexity, 3),
+                   format_fixed(row.rates->byte_perplexity, 4),
+                   format_fixed(row.rates->bits_per_byte, 4)});
+  }
+  return table.empty() ? std::string() : table.text();
+}
+
 }  // namespace
 
 std::string sweep_table(const SweepTask& task) {
@@ -86,6 +117,7 @@ std::string sweep_table(const SweepTask& task) {
   const bool text_task = task.primary_metric == "nll_nats";
   const std::string second_metric = text_task                                ? "perplexity"
                                     : task.primary_metric == "gold_nll_nats" ? "token_f1"
+                                    : task.primary_metric == "kl_full_nats"  ? "answer_agreement"
                                                                              : "gold_nll_nats";
   std::vector<std::string> header = {"arm", "n", task.primary_metric, "minus full [95 %]"};
   header.push_back(second_metric);
@@ -126,9 +158,11 @@ std::string sweep_table(const SweepTask& task) {
   text += "\n";
   if (has_numbers) text += table.text();
   if (has_sampled) text += "  " + sampled_note(task.probe_plan, "rebound, hit@32");
+  if (has_numbers) text += cells_table(task) + rates_table(task);
   for (const auto& [reason, n] : reasons) {
     text += "  " + std::to_string(n) + " results without numbers: " + reason + "\n";
   }
+  text += cell_warnings(task.baseline);
   text += notes_text(task.notes);
   return text;
 }

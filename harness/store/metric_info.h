@@ -8,7 +8,7 @@ namespace kvscope {
 
 struct MetricInfo {
   std::string_view name;
-  std::string_view unit;    // ratio, nats, bytes, tokens, 1
+  std::string_view unit;    // ratio, nats, bits, bytes, tokens, 1
   std::string_view kind;    // binary | continuous | count
   std::string_view better;  // higher | lower | none
   std::string_view help;    // one sentence

@@ -175,6 +175,10 @@ ArmRow find_arm(Store& store, std::string_view selector) {
   return only_one(store, selector, of_newest_sweep(arms_named(store, selector)));
 }
 
+ArmRow find_arm_of_sweep(Store& store, std::string_view selector, const std::string& sweep_uuid) {
+  return only_one(store, selector, of_sweep(arms_named(store, selector), sweep_uuid));
+}
+
 std::pair<ArmRow, ArmRow> find_arm_pair(Store& store, std::string_view a, std::string_view b) {
   std::vector<ArmRow> as = arms_named(store, a);
   std::vector<ArmRow> bs = arms_named(store, b);

@@ -99,6 +99,8 @@ std::vector<RunRow> list_runs(Store& store);  // newest first
 // with " question=hidden" behind it for arms that do not see the question, in the newest sweep that
 // has it. Throws UsageError if none or several match, naming what could be meant.
 ArmRow find_arm(Store& store, std::string_view selector);
+// The same within one sweep.
+ArmRow find_arm_of_sweep(Store& store, std::string_view selector, const std::string& sweep_uuid);
 // Two arms to compare: names that several sweeps have are looked up in the newest sweep that has
 // both, so that both saw the same samples; apart where no sweep has both. Where a name fits arms
 // that see the question and arms that do not, the other name's visibility decides.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "metrics/probes/event_log.h"
 #include "metrics/probes/probe_summary.h"
 #include "runner/engine/ledger.h"
 
@@ -134,6 +135,20 @@ std::string_view name_of(RunStatus status);
 enum class OutcomeStatus { kOk, kError, kSkipped };
 std::string_view name_of(OutcomeStatus status);
 
+// A rebound event with what is known beside it.
+struct EventRecord {
+  ReboundEvent event;
+  std::string token;  // text of the evicted one
+  std::optional<double> kl_full_nats;
+};
+
+// How much of a sample's evidence each (layer, KV head) held.
+struct EvidenceTrace {
+  int rows_fed = 0;                 // since the prompt
+  int n_tokens = 0;                 // of the evidence
+  std::vector<std::int32_t> alive;  // [n_layers * n_kv_heads]
+};
+
 // What one arm did on one sample: becomes one transaction.
 struct SampleOutcome {
   OutcomeStatus status = OutcomeStatus::kOk;
@@ -154,6 +169,9 @@ struct SampleOutcome {
   int trace_first_position = 0;  // of the first predicted token
   std::vector<float> trace_nll_nats;
   std::vector<float> trace_kl_nats;  // empty or as long as the other
+
+  std::vector<EventRecord> events;      // of a traced sample, the heaviest first
+  std::vector<EvidenceTrace> evidence;  // of a traced sample
 
   Ledger ledger;
   std::optional<KeptSets> kept_sets;

@@ -215,6 +215,36 @@ ALTER TABLE run ADD COLUMN device_peak_bytes INTEGER;
 ALTER TABLE run ADD COLUMN device_driver_delta_bytes INTEGER; -- what the driver has less of
 )sql";
 
+// Since version 4. What traced samples were short of, event by event and head by head.
+constexpr std::string_view kEvents = R"sql(
+CREATE TABLE rebound_event(                    -- an evicted token that full attention would have wanted back; frame: local
+  arm_id INTEGER NOT NULL, sample_id INTEGER NOT NULL,
+  nth INTEGER NOT NULL CHECK (nth >= 0),       -- 0: the heaviest of this result
+  layer INTEGER NOT NULL, kv_head INTEGER NOT NULL,
+  position INTEGER NOT NULL, token TEXT NOT NULL,  -- the evicted one; invalid UTF-8 replaced
+  evicted_at INTEGER NOT NULL,                 -- position of the last row that saw it
+  rebound_at INTEGER NOT NULL,                 -- position of the row that wanted it
+  step INTEGER NOT NULL,                       -- that row's number after the prompt
+  mass REAL NOT NULL,                          -- its share of full attention, mean over the group's query heads
+  mass_rank INTEGER NOT NULL CHECK (mass_rank >= 1),  -- among all tokens seen
+  wrongful INTEGER NOT NULL CHECK (wrongful IN (0,1)),  -- an evictable token in the cache weighed less
+  kl_full_nats REAL,                           -- of that step's prediction, on full's tokens; NULL where nothing was compared
+  PRIMARY KEY(arm_id, sample_id, nth),
+  FOREIGN KEY(arm_id, sample_id) REFERENCES sample_result ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_by_mass ON rebound_event(arm_id, mass DESC);
+
+CREATE TABLE evidence_trace(                   -- how much of the asked-for fact each (layer, KV head) still held
+  trace_id INTEGER PRIMARY KEY,
+  arm_id INTEGER NOT NULL, sample_id INTEGER NOT NULL,
+  rows_fed INTEGER NOT NULL CHECK (rows_fed >= 0),  -- since the prompt; 0: right after the selection
+  n_tokens INTEGER NOT NULL CHECK (n_tokens > 0),   -- of the fact
+  alive BLOB NOT NULL CHECK (length(alive) % 4 = 0),  -- int32, little-endian, [n_layers][n_kv_heads]
+  UNIQUE(arm_id, sample_id, rows_fed),
+  FOREIGN KEY(arm_id, sample_id) REFERENCES sample_result ON DELETE CASCADE
+) STRICT;
+)sql";
+
 // Views: plain SQL, so that any SQLite reader can use them.
 constexpr std::string_view kArmView = R"sql(
 CREATE VIEW v_arm AS
@@ -231,6 +261,15 @@ SELECT a.arm_id, a.arm_key, a.sweep_uuid, m.name AS model, p.canonical AS policy
        (SELECT count(*) FROM sample_result r WHERE r.arm_id=a.arm_id AND r.status='skipped') AS n_skipped,
        s.created_unix AS started_unix
 FROM arm a JOIN model m USING(model_id) JOIN policy p USING(policy_id) JOIN sweep s USING(sweep_uuid);
+)sql";
+
+// Since version 4. answered: 1 right, 0 wrong, NULL where a task has no such verdict.
+constexpr std::string_view kEventView = R"sql(
+CREATE VIEW v_rebound_event AS
+SELECT e.*, a.label, a.sweep_uuid, d.task, d.name AS dataset, s.sample_key,
+       (SELECT max(v.value > 0.5) FROM sample_metric v JOIN metric m USING(metric_id)
+         WHERE v.arm_id=e.arm_id AND v.sample_id=e.sample_id AND m.name IN ('recall','exact_match')) AS answered
+FROM rebound_event e JOIN v_arm a USING(arm_id) JOIN sample s USING(sample_id) JOIN dataset d USING(dataset_id);
 )sql";
 
 constexpr std::string_view kViews = R"sql(
@@ -280,14 +319,17 @@ std::string schema_sql() {
       .append(kKeptSets)
       .append(kBackends)
       .append(kQuantities)
+      .append(kEvents)
       .append(kArmView)
-      .append(kViews);
+      .append(kViews)
+      .append(kEventView);
 }
 
 std::string upgrade_sql(int from) {
   std::string sql;
   if (from < 2) sql.append(kKeptSets);
   if (from < 3) sql.append(kBackends).append("DROP VIEW v_arm;").append(kArmView);
+  if (from < 4) sql.append(kEvents).append(kEventView);
   if (from < 5) sql.append(kQuantities);
   return sql;
 }

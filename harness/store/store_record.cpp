@@ -127,6 +127,27 @@ class OutcomeWriter {
     }
   }
 
+  void traces(const SampleOutcome& o) {
+    Statement event(database_, "INSERT INTO rebound_event VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    for (std::size_t i = 0; i < o.events.size(); ++i) {
+      const ReboundEvent& e = o.events[i].event;
+      event
+          .bind(arm_id_, sample_id_, std::int64_t(i), e.layer, e.kv_head, e.position,
+                valid_utf8(o.events[i].token), e.evicted_at, e.rebound_at, e.step, double(e.mass),
+                e.rank, e.is_wrongful, o.events[i].kl_full_nats)
+          .run();
+    }
+    Statement evidence(database_,
+                       "INSERT INTO evidence_trace(arm_id,sample_id,rows_fed,n_tokens,alive) "
+                       "VALUES(?,?,?,?,?)");
+    for (const EvidenceTrace& trace : o.evidence) {
+      evidence
+          .bind(arm_id_, sample_id_, trace.rows_fed, trace.n_tokens,
+                std::as_bytes(std::span(trace.alive)))
+          .run();
+    }
+  }
+
   // What differs between the stored row and `o`; empty if they agree. Durations may differ.
   std::string difference(const SampleOutcome& o) {
     Statement row(database_,
@@ -208,6 +229,7 @@ void Store::record(std::int64_t run_id, std::int64_t arm_id, std::int64_t sample
   if (outcome.status == OutcomeStatus::kOk) {
     record_kinds(*database_, arm_id, sample_id, outcome.ledger.by_kind);
   }
+  writer.traces(outcome);
   heartbeat(run_id);
   transaction.commit();
 }

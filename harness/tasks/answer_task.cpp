@@ -7,9 +7,10 @@
 #include <chrono>
 
 #include "datasets/chat/chat_template.h"
+#include "datasets/chat/no_context.h"
+#include "harness/tasks/answer_sample.h"
 #include "harness/tasks/identity_check.h"
 #include "harness/tasks/outcome.h"
-#include "metrics/quality/answer_text.h"
 
 namespace kvscope {
 namespace {
@@ -25,14 +26,17 @@ struct Prepared {
   GenerateRequest request;
   std::vector<std::int32_t> prefix;     // what the request's prefix refers to, if it is not the
                                         // sample's own
+  std::vector<std::int32_t> evidence;   // positions in the prompt; what the request watches
   std::vector<FittedArm> fitted;        // of the request's arms
   std::vector<std::ptrdiff_t> outcome;  // index into the work's arms; -1: only run for comparison
 };
 
 class AnswerTask final : public Task {
  public:
-  AnswerTask(Dataset dataset, AnswerScorer scorer)
-      : dataset_(std::move(dataset)), scorer_(std::move(scorer)) {}
+  AnswerTask(Dataset dataset, AnswerScorer scorer, bool compare_answers)
+      : dataset_(std::move(dataset)),
+        scorer_(std::move(scorer)),
+        compare_answers_(compare_answers) {}
 
   const Dataset& dataset() const override { return dataset_; }
 
@@ -79,6 +83,8 @@ class AnswerTask final : public Task {
         // Only where the first arm is `full`, which then all others are compared with.
         if (prepared[p].request.forced)
           compare_with_full((*results)[p][0], (*results)[p][a], outcome);
+        if (outcome.status == OutcomeStatus::kOk)
+          add_insight(run, sample, prepared[p], a, (*results)[p][a], outcome);
         outcome.n_prompt_tokens = static_cast<int>(prepared[p].request.prompt.size());
         if (outcome.status == OutcomeStatus::kOk) {
           const FittedArm& arm = prepared[p].fitted[a];
@@ -92,6 +98,12 @@ class AnswerTask final : public Task {
       }
     }
     return outcomes;
+  }
+
+  std::unique_ptr<Task> without_context(const Tokenizer& tokenizer) const override {
+    Dataset questions = kvscope::without_context(dataset_, chat_for(tokenizer));
+    if (questions.samples.empty()) return nullptr;
+    return std::make_unique<AnswerTask>(std::move(questions), scorer_, compare_answers_);
   }
 
  private:
@@ -144,8 +156,8 @@ class AnswerTask final : public Task {
     const bool beyond = positions > context && !run.beyond_context;
     const auto add = [&](std::size_t arm_index, std::ptrdiff_t outcome) {
       const ArmPlan& arm = run.arms[arm_index];
-      FittedArm fitted =
-          fit_arm(run, arm, {arm.budget, length, false}, {length, sample.input_sha256});
+      FittedArm fitted = fit_arm(run, arm, {arm.budget, length, false},
+                                 {length, sample.input_sha256}, run.trace.wants(sample.key));
       if (beyond && fitted.policy && !has_bounded_positions(*fitted.policy, false, context)) {
         fitted.policy = nullptr;
         fitted.skipped = beyond_context_outcome(positions, context);
@@ -154,7 +166,7 @@ class AnswerTask final : public Task {
         if (outcome >= 0) outcomes[static_cast<std::size_t>(outcome)] = fitted.skipped;
         return;
       }
-      p.request.arms.push_back({fitted.policy, fitted.probe.get()});
+      p.request.arms.push_back({fitted.policy, fitted.sink()});
       p.fitted.push_back(std::move(fitted));
       p.outcome.push_back(outcome);
     };
@@ -162,9 +174,27 @@ class AnswerTask final : public Task {
     const auto reference = static_cast<std::size_t>(full - run.arms.begin());
     if (work.arms[wanted.front()] != reference) add(reference, -1);
     for (const std::size_t j : wanted) add(work.arms[j], static_cast<std::ptrdiff_t>(j));
+    if (sample.evidence_begin >= 0 && sample.evidence_end <= length) {
+      for (int i = sample.evidence_begin; i < sample.evidence_end; ++i) p.evidence.push_back(i);
+      p.request.watched = p.evidence;
+    }
     p.request.forced = !beyond;
     p.request.want_residents = true;
     return p;
+  }
+
+  // Where the evidence stayed, and for traced samples which tokens the answer was short of.
+  static void add_insight(const TaskRun& run, const Sample& sample, const Prepared& p,
+                          std::size_t arm, const GenerateArmResult& result,
+                          SampleOutcome& outcome) {
+    const ModelConfig& model = run.engine.model().config;
+    add_survival(outcome, result.survival, static_cast<int>(p.evidence.size()), model.n_kv_heads,
+                 run.trace.wants(sample.key));
+    std::vector<std::int32_t> tokens(p.request.prompt.begin(), p.request.prompt.end());
+    tokens.insert(tokens.end(), p.request.prefix.begin(), p.request.prefix.end());
+    const int first_row = static_cast<int>(tokens.size()) - 1;  // predicts the answer's first token
+    tokens.insert(tokens.end(), result.new_ids.begin(), result.new_ids.end());
+    add_events(outcome, p.fitted[arm], run.tokenizer, tokens, result.kl_full_nats, first_row);
   }
 
   SampleOutcome answer_outcome(const TaskRun& run, const Sample& sample, const FittedArm& fitted,
@@ -178,15 +208,10 @@ class AnswerTask final : public Task {
     }
     outcome.has_output = true;
     outcome.output_ids = result.new_ids;
-    std::span<const std::int32_t> spoken(result.new_ids);
-    const std::vector<std::int32_t>& ends = run.engine.model().config.stop_tokens;
-    if (!spoken.empty() && stop_token &&
-        (spoken.back() == *stop_token || std::ranges::find(ends, spoken.back()) != ends.end())) {
-      spoken = spoken.first(spoken.size() - 1);
-    }
-    outcome.output_text = run.tokenizer.decode(spoken);
+    outcome.output_text = answer_text(run.tokenizer, result.new_ids, stop_token,
+                                      run.engine.model().config.stop_tokens);
     outcome.gold_text = sample.golds.empty() ? std::string() : sample.golds.front();
-    scorer_(cut_answer(outcome.output_text, sample.answer_cut), sample, outcome);
+    scorer_(judged_part(outcome.output_text, sample.answer_cut), sample, outcome);
     add_metric(outcome, "gold_nll_nats", mean_of(std::span<const float>(result.gold_nll_nats)));
     // The reference has no forced row: its answer is the one that the others are forced along.
     add_metric(outcome, "kl_full_nats",
@@ -209,36 +234,30 @@ class AnswerTask final : public Task {
     return outcome;
   }
 
-  static void compare_with_full(const GenerateArmResult& full, const GenerateArmResult& arm,
-                                SampleOutcome& outcome) {
+  // Tokens, not logits: the two answers part at the first one that differs.
+  void compare_with_full(const GenerateArmResult& full, const GenerateArmResult& arm,
+                         SampleOutcome& outcome) const {
     if (outcome.status != OutcomeStatus::kOk || !full.error.empty()) return;
     const auto [left, of_full] = std::ranges::mismatch(arm.new_ids, full.new_ids);
     add_metric(outcome, "first_divergence_step", static_cast<double>(left - arm.new_ids.begin()));
+    if (compare_answers_) {
+      const bool same = left == arm.new_ids.end() && of_full == full.new_ids.end();
+      add_metric(outcome, "answer_agreement", same ? 1.0 : 0.0);
+    }
     const auto own = mean_of(std::span<const float>(arm.gold_nll_nats));
     const auto reference = mean_of(std::span<const float>(full.gold_nll_nats));
     if (own && reference) add_metric(outcome, "delta_gold_nll_nats", *own - *reference);
   }
 
-  static std::string_view cut_answer(std::string_view text, AnswerCut cut) {
-    switch (cut) {
-      case AnswerCut::kNone:
-        return text;
-      case AnswerCut::kFirstLine:
-        return first_line(text);
-      case AnswerCut::kSentenceRest:
-        return sentence_rest(text);
-    }
-    return text;
-  }
-
   Dataset dataset_;
   AnswerScorer scorer_;
+  bool compare_answers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer) {
-  return std::make_unique<AnswerTask>(std::move(dataset), std::move(scorer));
+std::unique_ptr<Task> make_answer_task(Dataset dataset, AnswerScorer scorer, bool compare_answers) {
+  return std::make_unique<AnswerTask>(std::move(dataset), std::move(scorer), compare_answers);
 }
 
 }  // namespace kvscope

@@ -67,7 +67,8 @@ std::unique_ptr<Task> make_needle_task(const TaskSpec& spec, const TaskFiles& fi
 
 }  // namespace
 
-const TaskInfo kNeedleTask = {"needle", "Recall of a number hidden in a long text.", "recall",
-                              kKeys, make_needle_task};
+const TaskInfo kNeedleTask = {"needle",         "Recall of a number hidden in a long text.",
+                              "recall",         kKeys,
+                              make_needle_task, score_needle};
 
 }  // namespace kvscope

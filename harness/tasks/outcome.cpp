@@ -9,7 +9,7 @@
 
 namespace kvscope {
 FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& request,
-                  const ProbedInput& input) {
+                  const ProbedInput& input, bool traced) {
   FittedArm fitted;
   fitted.spec = arm.policy;
   try {
@@ -20,8 +20,15 @@ FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& requ
     fitted.skipped = skipped_outcome("does_not_fit", e.what());
     return fitted;
   }
-  fitted.probe = make_probe(run.probes, run.engine.model().config, *fitted.policy,
-                            input.first_counted_position, phase_seed(input.sha256));
+  const ModelConfig& model = run.engine.model().config;
+  fitted.probe = make_probe(run.probes, model, *fitted.policy, input.first_counted_position,
+                            phase_seed(input.sha256));
+  if (!fitted.probe || !traced || run.trace.events == 0) return fitted;
+  fitted.events = std::make_unique<EventLog>(
+      AttentionProbeShape{model.n_layers, model.n_kv_heads, model.group()},
+      probe_config(*fitted.policy, input.first_counted_position),
+      static_cast<std::size_t>(run.trace.events));
+  fitted.both = std::make_unique<ProbeTee>(*fitted.probe, *fitted.events);
   return fitted;
 }
 
@@ -46,6 +53,52 @@ void add_counts(SampleOutcome& outcome, const ProbeSummary& probes) {
 }
 
 }  // namespace
+
+void add_events(SampleOutcome& outcome, const FittedArm& arm, const Tokenizer& tokenizer,
+                std::span<const std::int32_t> tokens, std::span<const float> kl_full_nats,
+                int first_row) {
+  if (!arm.events) return;
+  for (const ReboundEvent& event : arm.events->heaviest()) {
+    EventRecord& record = outcome.events.emplace_back();
+    record.event = event;
+    const auto at = static_cast<std::size_t>(event.position);
+    if (at < tokens.size()) record.token = tokenizer.decode(tokens.subspan(at, 1));
+    const std::ptrdiff_t predicted = event.rebound_at - first_row;
+    if (predicted >= 0 && predicted < std::ssize(kl_full_nats))
+      record.kl_full_nats = static_cast<double>(kl_full_nats[static_cast<std::size_t>(predicted)]);
+  }
+}
+
+void add_survival(SampleOutcome& outcome, std::span<const Survival> survival, int n_evidence,
+                  int n_kv_heads, bool traced) {
+  if (survival.empty()) return;
+  const auto heads = [&](const Survival& counted, const auto& add) {
+    for (std::size_t i = 0; i < counted.alive.size(); ++i)
+      add(i / static_cast<std::size_t>(n_kv_heads),
+          static_cast<double>(counted.alive[i]) / n_evidence);
+  };
+  const auto by_layer = [&](const Survival& counted, const char* metric) {
+    RunningStat all;
+    BinnedMetric binned{metric, {}, {}};
+    heads(counted, [&](std::size_t layer, double share) {
+      binned.by_layer.resize(layer + 1);
+      binned.by_layer[layer].add(share);
+      all.add(share);
+    });
+    add_metric(outcome, metric, all.mean);
+    return binned;
+  };
+  outcome.binned.push_back(by_layer(survival.front(), "evidence_survival_cut"));
+  BinnedMetric at_end = by_layer(survival.back(), "evidence_survival");
+  for (const Survival& counted : survival) {
+    if (traced) outcome.evidence.push_back({counted.rows, n_evidence, counted.alive});
+    if (counted.rows == 0) continue;
+    const auto bin = static_cast<std::size_t>(step_bin(counted.rows - 1));
+    at_end.by_step_bin.resize(bin + 1);
+    heads(counted, [&](std::size_t, double share) { at_end.by_step_bin[bin].add(share); });
+  }
+  outcome.binned.push_back(std::move(at_end));
+}
 
 void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode mode,
                       const SampledProbe* probe) {
@@ -122,6 +175,10 @@ void add_bins(SampleOutcome& outcome, const Ledger& ledger, std::span<const floa
   outcome.binned.push_back({"kl_full_nats", {}, in_step_bins(kl_full_nats), std::move(kl)});
   add_kl_quantiles(outcome, kl_full_nats);
   outcome.binned.push_back({"top1_agreement", {}, in_step_bins(top1_agrees)});
+}
+
+void add_steps(SampleOutcome& outcome, std::string name, std::span<const float> values) {
+  if (!values.empty()) outcome.binned.push_back({std::move(name), {}, in_step_bins(values)});
 }
 
 std::optional<double> mean_of(std::span<const float> values) {

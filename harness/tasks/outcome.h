@@ -8,6 +8,8 @@
 
 #include "harness/store/records.h"
 #include "harness/tasks/task.h"
+#include "metrics/probes/event_log.h"
+#include "metrics/probes/probe_tee.h"
 
 namespace kvscope {
 
@@ -17,14 +19,32 @@ struct FittedArm {
   std::shared_ptr<const Policy> policy;  // null: skipped
   std::unique_ptr<SampledProbe> probe;   // null: not wanted or not defined (full, cache-relative)
   SampleOutcome skipped;                 // if policy is null
+  std::unique_ptr<EventLog> events;      // where there is a probe and the sample is traced
+  std::unique_ptr<ProbeTee> both;        // of probe and events
+
+  ProbeSink* sink() const {
+    return both ? static_cast<ProbeSink*>(both.get()) : static_cast<ProbeSink*>(probe.get());
+  }
 };
 struct ProbedInput {
   // Probes count rows from here on: the same in every arm, also in those that acted before.
   int first_counted_position = 0;
   std::string_view sha256;  // of the input: which of these rows are looked at
 };
+// traced: the sample's events are wanted, from every row whatever the level of probes.
 FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& request,
-                  const ProbedInput& input);
+                  const ProbedInput& input, bool traced = false);
+
+// The events of a traced sample. tokens: ids by position, as far as they are known. kl_full_nats:
+// of the predictions of rows first_row, first_row + 1, …
+void add_events(SampleOutcome& outcome, const FittedArm& arm, const Tokenizer& tokenizer,
+                std::span<const std::int32_t> tokens, std::span<const float> kl_full_nats,
+                int first_row);
+
+// Evidence survival after the selection and at the end, by layer, and by step at the ends of the
+// step bins. n_evidence > 0. traced: also head by head.
+void add_survival(SampleOutcome& outcome, std::span<const Survival> survival, int n_evidence,
+                  int n_kv_heads, bool traced);
 
 // Ledger, mode, probes and the metrics that follow from them; task metrics come before.
 void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode mode,
@@ -35,6 +55,9 @@ void add_measurements(SampleOutcome& outcome, const Ledger& ledger, PrefillMode 
 // first scored or answered one.
 void add_bins(SampleOutcome& outcome, const Ledger& ledger, std::span<const float> kl_full_nats,
               std::span<const std::uint8_t> top1_agrees);
+
+// One metric by step; nothing for an empty span.
+void add_steps(SampleOutcome& outcome, std::string name, std::span<const float> values);
 
 std::optional<double> mean_of(std::span<const float> values);
 std::optional<double> mean_of(std::span<const std::uint8_t> flags);

@@ -1,12 +1,14 @@
-// Perplexity: a text in windows without overlap. The first half of a window is the prompt, which
-// budget ratios refer to; the second half is scored, in every arm alike. Policies with an in-stream
+// Perplexity: texts in windows. The first half of a window is the prompt, which budget ratios refer
+// to; what is scored, in every arm alike, depends on the convention. Policies with an in-stream
 // rule act from the first token on; the others cut once, at the half. Every prediction's NLL and KL
 // is kept. There is no question: arms that must not see it are skipped.
 #include "harness/tasks/perplexity.h"
 
 #include <chrono>
 #include <map>
+#include <numbers>
 
+#include "datasets/text/corpora.h"
 #include "datasets/text/text_windows.h"
 #include "harness/tasks/identity_check.h"
 #include "harness/tasks/outcome.h"
@@ -20,7 +22,7 @@ constexpr TaskKey kKeys[] = {
      .fallback = "4",
      .least = 0,
      .most = 1e6,
-     .help = "how many windows from the start of the text, 0 = all"},
+     .help = "how many windows, from the documents in turn, 0 = all; of a stream 1"},
     {.name = "context",
      .fallback = "",
      .least = 4,
@@ -29,18 +31,26 @@ constexpr TaskKey kKeys[] = {
     {.name = "convention",
      .fallback = "second_half",
      .kind = TaskValue::kWord,
-     .words = "second_half|llama.cpp",
-     .help = "what is scored of a window of n: tokens n/2 to n-1, or as llama-perplexity does"},
+     .words = "second_half|llama.cpp|lm-eval",
+     .help =
+         "what is scored of a window of n: tokens n/2 to n-1, as llama-perplexity does, or every "
+         "token of a document as lm-eval does"},
+    {.name = "stride",
+     .fallback = "",
+     .least = 1,
+     .most = 1e6,
+     .help = "windows slide by so many tokens, and the newest so many are scored"},
+    {.name = "stream",
+     .fallback = "",
+     .least = 4,
+     .most = 1e7,
+     .help = "one window of so many tokens, all but the first scored; instead of context"},
+    {.name = "layout",
+     .fallback = "plain",
+     .kind = TaskValue::kWord,
+     .words = "plain|wikitext",
+     .help = "wikitext: a document a page, scored detokenised"},
 };
-
-// Arms that act from the first token and differ only in how a prompt would be prefilled do the same
-// here: there is no prefill.
-PolicySpec as_run(PolicySpec policy) {
-  if (!policy.acts_in_stream()) return policy;
-  policy.prefill = PrefillMode::kMonolithic;
-  policy.chunk = 1;
-  return policy;
-}
 
 std::string work_key(const ArmPlan& arm) {
   std::string key = arm.policy.score + '@' + arm.budget.label();
@@ -98,9 +108,10 @@ class PerplexityTask final : public Task {
       const auto [it, fresh] = member_of.try_emplace(work_key(arm), members.size());
       if (fresh) {
         const bool in_stream = arm.policy.acts_in_stream();
-        const ArmPlan same{as_run(arm.policy), arm.budget, arm.question};
-        members.push_back(
-            {fit_arm(run, same, {arm.budget, half, in_stream}, {half, window.input_sha256}), {}});
+        const ArmPlan same{as_run_in_stream(arm.policy), arm.budget, arm.question};
+        members.push_back({fit_arm(run, same, {arm.budget, half, in_stream},
+                                   {half, window.input_sha256}, run.trace.wants(window.key)),
+                           {}});
         FittedArm& fitted = members.back().fitted;
         if (beyond && fitted.policy && !has_bounded_positions(*fitted.policy, in_stream, context)) {
           fitted.policy = nullptr;
@@ -117,8 +128,8 @@ class PerplexityTask final : public Task {
         for (const std::size_t i : member.outcomes) outcomes[i] = member.fitted.skipped;
         continue;
       }
-      arms.push_back({member.fitted.policy, member.fitted.probe.get(),
-                      member.fitted.policy->acts_in_stream()});
+      arms.push_back(
+          {member.fitted.policy, member.fitted.sink(), member.fitted.policy->acts_in_stream()});
       running.push_back(&member);
     }
     if (arms.empty()) return outcomes;
@@ -136,6 +147,11 @@ class PerplexityTask final : public Task {
 
     for (std::size_t m = 0; m < running.size(); ++m) {
       SampleOutcome outcome = score_outcome((*results)[m], *running[m], request);
+      if (outcome.status == OutcomeStatus::kOk) {
+        add_events(outcome, running[m]->fitted, run.tokenizer, window.ids, outcome.trace_kl_nats,
+                   window.first_scored - 1);
+        add_rates(window, outcome);
+      }
       outcome.duration_seconds = elapsed.count() / static_cast<double>(running.size());
       for (const std::size_t i : running[m]->outcomes) outcomes[i] = outcome;
     }
@@ -183,28 +199,79 @@ class PerplexityTask final : public Task {
     return outcome;
   }
 
+  // NLL by word, by byte and by position.
+  static void add_rates(const TextWindow& window, SampleOutcome& outcome) {
+    double sum_nats = 0;
+    for (const float nll : outcome.trace_nll_nats) sum_nats += static_cast<double>(nll);
+    if (window.scored_words > 0) {
+      add_metric(outcome, "nll_nats_per_word", sum_nats / window.scored_words);
+    }
+    if (window.scored_bytes > 0) {
+      add_metric(outcome, "bits_per_byte", sum_nats / std::numbers::ln2 / window.scored_bytes);
+    }
+    add_steps(outcome, "nll_nats", outcome.trace_nll_nats);
+  }
+
   Dataset dataset_;
 };
 
+WindowOptions window_options(const TaskSpec& spec, const TaskFiles& files) {
+  WindowOptions options;
+  options.context = spec.was_written("context") ? spec.integer("context") : files.context;
+  options.limit = spec.integer("windows");
+  if (spec.word("layout") == "wikitext") options.layout = TextLayout::kWikitext;
+  if (spec.word("convention") == "llama.cpp") options.convention = WindowConvention::kLlamaCpp;
+  if (spec.word("convention") == "lm-eval") options.convention = WindowConvention::kLmEval;
+  const int ways =
+      spec.was_written("convention") + spec.was_written("stride") + spec.was_written("stream");
+  if (ways > 1) {
+    throw UsageError(
+        "task 'perplexity': convention, stride and stream each say what is scored; give one");
+  }
+  if (spec.was_written("stride")) {
+    options.convention = WindowConvention::kSliding;
+    options.stride = spec.integer("stride");
+  }
+  if (spec.was_written("stream")) {
+    if (spec.was_written("context")) {
+      throw UsageError("task 'perplexity': a stream is one window; leave context out");
+    }
+    options.convention = WindowConvention::kStream;
+    options.context = spec.integer("stream");
+    if (!spec.was_written("windows")) options.limit = 1;
+  }
+  return options;
+}
+
 std::unique_ptr<Task> make_perplexity(const TaskSpec& spec, const TaskFiles& files,
                                       const Tokenizer& tokenizer) {
+  const WindowOptions options = window_options(spec, files);
+  if (!files.corpus.empty()) {
+    if (options.layout == TextLayout::kWikitext) {
+      throw UsageError("task 'perplexity': layout=wikitext is for --text; a corpus is plain");
+    }
+    return std::make_unique<PerplexityTask>(
+        make_text_windows(files.corpus, {load_corpus(files.corpus)}, options, tokenizer));
+  }
   if (files.text.empty()) {
     throw UsageError(
-        "task 'perplexity' needs a text: give --text FILE, or run scripts/prepare-texts once for "
-        "three books");
+        "task 'perplexity' needs a text: give --text FILE or --corpus NAME, or run "
+        "scripts/prepare-texts once for three books");
   }
-  const int context = spec.was_written("context") ? spec.integer("context") : files.context;
-  const auto convention = spec.word("convention") == "llama.cpp" ? WindowConvention::kLlamaCpp
-                                                                 : WindowConvention::kSecondHalf;
-  return std::make_unique<PerplexityTask>(load_text_windows(
-      files.text, {.context = context, .limit = spec.integer("windows"), .convention = convention},
-      tokenizer));
+  return std::make_unique<PerplexityTask>(load_text_windows(files.text, options, tokenizer));
 }
 
 }  // namespace
 
+PolicySpec as_run_in_stream(PolicySpec policy) {
+  if (!policy.acts_in_stream()) return policy;
+  policy.prefill = PrefillMode::kMonolithic;
+  policy.chunk = 1;
+  return policy;
+}
+
 const TaskInfo kPerplexityTask = {"perplexity",
-                                  "How well the second half of each window of a text is predicted.",
+                                  "How well a text is predicted, in windows or as a stream.",
                                   "nll_nats", kKeys, make_perplexity};
 
 }  // namespace kvscope

@@ -86,20 +86,25 @@ std::optional<SamplingPlan> plan_of(const ProbeOptions& probes, int n_layers, st
   return plan;
 }
 
+AttentionProbeConfig probe_config(const Policy& policy, int first_counted_position) {
+  AttentionProbeConfig config;
+  config.first_counted_position = first_counted_position;
+  if (const auto rule = policy.scan_rule()) {
+    config.protected_sinks = rule->sinks;
+    config.protected_recent = std::max(rule->protect_last ? 1 : 0, rule->recent);
+  }
+  return config;
+}
+
 std::unique_ptr<SampledProbe> make_probe(const ProbeOptions& probes, const ModelConfig& model,
                                          const Policy& policy, int first_counted_position,
                                          std::uint64_t seed) {
   std::optional<SamplingPlan> plan = plan_of(probes, model.n_layers, seed);
   if (!plan || !can_probe(policy)) return nullptr;
   plan->extra_layer = smallest_budget_layer(*plan, policy, model);
-  AttentionProbeConfig config;
-  config.first_counted_position = first_counted_position;
+  AttentionProbeConfig config = probe_config(policy, first_counted_position);
   // Rows that are far apart already are diagnosed each: every other step could miss all of them.
   if (plan->every > 1) config.diagnosis_every = 1;
-  if (const auto rule = policy.scan_rule()) {
-    config.protected_sinks = rule->sinks;
-    config.protected_recent = std::max(rule->protect_last ? 1 : 0, rule->recent);
-  }
   return std::make_unique<SampledProbe>(
       AttentionProbeShape{model.n_layers, model.n_kv_heads, model.group()}, config,
       *std::move(plan));

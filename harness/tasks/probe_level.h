@@ -38,6 +38,9 @@ std::string key_of(const ProbeOptions& probes);
 // What a level looks at; nothing of kOff. seed: of the input, the same in all arms.
 std::optional<SamplingPlan> plan_of(const ProbeOptions& probes, int n_layers, std::uint64_t seed);
 
+// What of the policy probes must know. Rows count from first_counted_position on.
+AttentionProbeConfig probe_config(const Policy& policy, int first_counted_position);
+
 // Null where nothing is wanted, or no full attention over the evicted tokens is defined (full,
 // positions that shift, reading without eviction). Rows count from first_counted_position on.
 std::unique_ptr<SampledProbe> make_probe(const ProbeOptions& probes, const ModelConfig& model,

@@ -141,7 +141,7 @@ std::unique_ptr<Task> make_qa_task(const TaskSpec& spec, const TaskFiles& files,
 
 }  // namespace
 
-const TaskInfo kQaTask = {"qa", "Answers to questions about a document.", "gold_nll_nats", kKeys,
-                          make_qa_task};
+const TaskInfo kQaTask = {
+    "qa", "Answers to questions about a document.", "gold_nll_nats", kKeys, make_qa_task, score_qa};
 
 }  // namespace kvscope

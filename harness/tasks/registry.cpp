@@ -1,18 +1,34 @@
 // One table of all tasks; adding one touches its file and one line here.
+#include <array>
+#include <charconv>
+
+#include "harness/tasks/dialogue.h"
 #include "harness/tasks/kv_retrieval.h"
 #include "harness/tasks/needle.h"
 #include "harness/tasks/niah.h"
 #include "harness/tasks/passkey.h"
 #include "harness/tasks/perplexity.h"
 #include "harness/tasks/qa.h"
+#include "harness/tasks/replay.h"
 #include "harness/tasks/ruler.h"
 #include "harness/tasks/task.h"
 
 namespace kvscope {
+namespace {
+
+// All digits, whatever the locale.
+std::string number_text(double value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+}  // namespace
 
 std::span<const TaskInfo> task_infos() {
-  static const TaskInfo kTasks[] = {kPerplexityTask, kNeedleTask,      kPasskeyTask, kNiahTask,
-                                    kRulerTask,      kKvRetrievalTask, kQaTask};
+  static const TaskInfo kTasks[] = {kPerplexityTask, kNeedleTask, kPasskeyTask,
+                                    kNiahTask,       kRulerTask,  kKvRetrievalTask,
+                                    kDialogueTask,   kQaTask,     kReplayTask};
   return kTasks;
 }
 
@@ -36,8 +52,14 @@ std::vector<SampleRecord> sample_records(const Dataset& dataset) {
         {s.key, s.input_sha256, s.cluster_key, static_cast<int>(s.prompt_ids.size()), s.tags});
   }
   for (const TextWindow& w : dataset.windows) {
-    records.push_back(
-        {w.key, w.input_sha256, w.cluster_key, static_cast<int>(w.ids.size() / 2), {}});
+    const auto scored = static_cast<double>(w.ids.size()) - w.first_scored;
+    records.push_back({w.key,
+                       w.input_sha256,
+                       w.cluster_key,
+                       static_cast<int>(w.ids.size() / 2),
+                       {{"scored_tokens", number_text(scored)},
+                        {"scored_words", number_text(w.scored_words)},
+                        {"scored_bytes", number_text(w.scored_bytes)}}});
   }
   return records;
 }

@@ -76,6 +76,8 @@ void HeadProbe::prompt_cut(int prompt_tokens, std::span<const std::int32_t> ghos
 void HeadProbe::attention_row(const AttentionRow& row) {
   const bool is_first_head = row.query_head == 0;
   if (is_first_head) group_row_ = {};
+  group_row_.has_key_tokens = key_tokens_.known() && !row.ghost_logits.empty() &&
+                              key_tokens_.remembered_in(row.ghost_logits.size());
   const bool sees_ghosts = !row.ghost_logits.empty();
   visible_weights_.resize(row.visible_logits.size());
   ghost_weights_.resize(row.ghost_logits.size());
@@ -159,7 +161,7 @@ void HeadProbe::measure(const AttentionRow& row, const RowPart& visible, const R
   const double lost = rebound * ghosts.inside_share();
   if (kept + lost > 0) measured_.nontrivial_mass_hit.add(kept / (kept + lost), bin);
 
-  if (key_tokens_.known() && visible_share > 0) {
+  if (group_row_.has_key_tokens) {
     group_row_.key_token_drop +=
         key_tokens_.drop(visible_weights_, ghost_weights_, visible_share) / group_size_;
   }
@@ -231,8 +233,9 @@ void HeadProbe::diagnose(const AttentionRow& row) {
   double rebound = 0;
   for (const float weight : ghost_mean_) rebound += double(weight);
   measured_.group_rebound_mass += rebound;
-  if (key_tokens_.known()) measured_.key_token_drop.add(group_row_.key_token_drop, bin);
-  if ((row.position - *first_step_position_) % config_.diagnosis_every != 0) return;
+  if (group_row_.has_key_tokens) measured_.key_token_drop.add(group_row_.key_token_drop, bin);
+  if (next_diagnosis_ && row.position < *next_diagnosis_) return;
+  next_diagnosis_ = row.position + config_.diagnosis_every;
 
   std::optional<double> delta;
   if (group_row_.n_deltas == group_size_) delta = group_row_.delta / group_size_;

@@ -31,7 +31,7 @@ struct AttentionProbeConfig {
   // it out, shares are reported of it.
   int sink_tokens = 4;
   int recent_tokens = 32;
-  int diagnosis_every = 4;  // steps between rows that are diagnosed
+  int diagnosis_every = 4;  // steps between rows that are diagnosed, at least
   // Rows at earlier positions move history and events' state but no statistic. For an in-stream
   // policy that is scored from here on.
   int first_counted_position = 0;
@@ -86,6 +86,7 @@ class HeadProbe {
   // Of the row at hand, over the group's query heads so far.
   struct GroupRow {
     bool is_finite = true;
+    bool has_key_tokens = false;
     double key_token_drop = 0;
     double delta = 0;  // output perturbation
     int n_deltas = 0;
@@ -109,7 +110,8 @@ class HeadProbe {
   KeyTokens key_tokens_;
   bool has_evicted_ = false;
   std::optional<std::int64_t> first_step_position_;
-  std::int32_t last_position_ = 0;  // of the last row, or of the prompt
+  std::optional<std::int32_t> next_diagnosis_;  // not before that row
+  std::int32_t last_position_ = 0;              // of the last row, or of the prompt
   // Normalised entropy before the first eviction, moving average: [group_size], or empty.
   std::vector<double> entropy_before_;
 

@@ -44,13 +44,18 @@ void KeyTokens::evicted(int slot, int last_slot, int ghost) {
   if (const auto moves = std::ranges::find(slots_, last_slot); moves != slots_.end()) *moves = slot;
 }
 
+bool KeyTokens::remembered_in(std::size_t n_ghosts) const {
+  return std::ranges::all_of(ghosts_,
+                             [&](std::int32_t ghost) { return std::size_t(ghost) < n_ghosts; });
+}
+
 double KeyTokens::drop(std::span<const float> visible_weights, std::span<const float> ghost_weights,
                        double visible_share) const {
   double kept = 0;
   double lost = 0;
   for (const std::int32_t slot : slots_) kept += double(visible_weights[std::size_t(slot)]);
   for (const std::int32_t ghost : ghosts_) lost += double(ghost_weights[std::size_t(ghost)]);
-  return kept + lost - kept / visible_share;
+  return kept + lost - (visible_share > 0 ? kept / visible_share : 0);
 }
 
 }  // namespace kvscope

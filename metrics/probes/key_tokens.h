@@ -26,9 +26,12 @@ class KeyTokens {
   // `slot` leaves as ghost number `ghost`, the token of `last_slot` moves into it.
   void evicted(int slot, int last_slot, int ghost);
 
+  // Ghosts may be forgotten, the newest first: are all key tokens among the first n?
+  bool remembered_in(std::size_t n_ghosts) const;
+
   // drop = Σ_K a* - Σ_(K∩V) a: weights are shares of full attention, of which visible_share lies on
   // the visible tokens; a is attention as the arm computes it, over those alone. Negative: more
-  // than before lies on the key tokens that are left. 0 < visible_share.
+  // than before lies on the key tokens that are left.
   double drop(std::span<const float> visible_weights, std::span<const float> ghost_weights,
               double visible_share) const;
 

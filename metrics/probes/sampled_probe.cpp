@@ -50,11 +50,10 @@ double weighted_depth(std::span<const float> weights, std::span<const float> log
 
 // One layer of `from`, of whose values none are in the means.
 void show_layer(ProbeSummary& summary, const ProbeSummary& from, int layer) {
-  const auto of_layer = [&](auto& metric) -> RunningStat& {
-    return metric.by_layer[std::size_t(layer)];
-  };
-  for (const auto& quantity : named_quantities<ProbeMetric>())
-    of_layer(summary.*quantity.member) = of_layer(from.*quantity.member);
+  const auto at = std::size_t(layer);
+  for (const auto& quantity : named_quantities<ProbeMetric>()) {
+    (summary.*quantity.member).by_layer[at] = (from.*quantity.member).by_layer[at];
+  }
 }
 
 void note_ghosts(GhostFacts& facts, const AttentionRow& row) {

@@ -125,7 +125,7 @@ double code_debug(std::string_view answer, std::span<const std::string> golds) {
   plain = spaced(plain, "`'\"-*");
   for (const std::string_view option : {"Option", "option"}) {
     for (std::size_t at = plain.find(option); at != std::string::npos; at = plain.find(option)) {
-      plain.replace(at, option.size(), " ");
+      plain.replace(at, option.size(), 1, ' ');
     }
   }
   plain = single_spaced(plain);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 
@@ -29,6 +30,18 @@ struct Row {
   int answer_index() const { return fed - int(sample->feed.size()); }
 };
 
+Survival survival_of(const Row& row) {
+  const std::span<const std::int32_t> watched = row.sample->request.watched;
+  Survival survival{row.fed, {}};
+  for (const HeadCache& head : row.sequence.heads) {
+    survival.alive.push_back(
+        std::int32_t(std::ranges::count_if(head.positions(), [&](std::int32_t position) {
+          return std::binary_search(watched.begin(), watched.end(), position);
+        })));
+  }
+  return survival;
+}
+
 class Decoder {
  public:
   Decoder(EngineContext& context, Forward& forward, std::span<DecodeSample> samples)
@@ -52,6 +65,7 @@ class Decoder {
         rows_.push_back(std::move(row));
       }
     }
+    for (const Row& row : rows_) count_watched(row);
     while (!rows_.empty()) {
       if (stop && stop()) return false;
       step();
@@ -60,6 +74,16 @@ class Decoder {
   }
 
  private:
+  // Of the row that runs free, where its request watches any; called for a row again, it adds
+  // nothing new.
+  void count_watched(const Row& row) {
+    std::vector<Survival>& counted = row.sample->arms[row.arm].result.survival;
+    if (row.sample->request.watched.empty() || !row.roles[kFree]) return;
+    if (!counted.empty() && counted.back().rows == row.fed) return;
+    context_.backend.sync();  // positions are read
+    counted.push_back(survival_of(row));
+  }
+
   void step() {
     const auto start = std::chrono::steady_clock::now();
     std::vector<StepRow> batch;
@@ -81,6 +105,7 @@ class Decoder {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     for (Row& row : rows_) {
+      if (std::has_single_bit(unsigned(row.fed))) count_watched(row);
       if (!row.roles[kFree]) continue;
       GenerateArmResult& result = row.sample->arms[row.arm].result;
       result.decode_seconds_per_step += seconds;  // divided by the steps when the row ends
@@ -248,6 +273,7 @@ class Decoder {
 
   void end_free(Row& row) {
     if (!row.roles[kFree]) return;
+    count_watched(row);
     DecodeArm& arm = row.sample->arms[row.arm];
     if (arm.result.decode_steps > 0) arm.result.decode_seconds_per_step /= arm.result.decode_steps;
     arm.tokens_seen = row.sample->prompt_tokens + row.fed;

@@ -92,6 +92,14 @@ struct GenerateRequest {
   std::optional<std::int32_t> stop_token;
   bool forced = false;  // a row forced along the full arm's greedy answer: KL, top-1
   bool want_residents = false;
+  // Ascending positions of the prompt whose survival is counted; may be empty.
+  std::span<const std::int32_t> watched = {};
+};
+
+// How many of the watched tokens each (layer, KV head) holds.
+struct Survival {
+  int rows = 0;                     // fed since the prompt
+  std::vector<std::int32_t> alive;  // [n_layers * n_kv_heads]
 };
 
 struct GenerateArmResult {
@@ -103,6 +111,8 @@ struct GenerateArmResult {
   std::vector<std::uint8_t> top1_agrees;     // likewise
   std::vector<float> forced_delta_nll_nats;  // likewise: NLL of full's token, arm minus full
   std::vector<std::vector<std::int32_t>> resident_positions;  // after the prompt's cut
+  // Of the free-running row after 0, 1, 2, 4, 8 … rows and at its end, if any are watched.
+  std::vector<Survival> survival;
   PrefillMode mode = PrefillMode::kMonolithic;
   Ledger ledger;
   // Wall time of the sample's shared prefill with everything in it but the other arms' cuts.

@@ -12,6 +12,12 @@ quietly() {
   fi
 }
 
+# find_nvcc: false without one. Where the toolkit's own place has it and the path does not, CMake is told.
+find_nvcc() {
+  if [[ -n "${CUDACXX:-}" ]] || command -v nvcc >/dev/null; then return 0; fi
+  [[ -x /usr/local/cuda/bin/nvcc ]] && export CUDACXX=/usr/local/cuda/bin/nvcc
+}
+
 # build_program: build/release/kvscope and nothing else. A folder that is configured already stays so. The CUDA backend
 # takes minutes to compile: without a device it is left out, unless KVSCOPE_CUDA=ON asks for it.
 build_program() {
@@ -20,6 +26,7 @@ build_program() {
   if [[ -e /dev/nvidiactl ]]; then cuda=AUTO; fi
   local options=(-DKVSCOPE_TESTS=OFF "-DKVSCOPE_CUDA=${KVSCOPE_CUDA:-$cuda}")
   if [[ -f build/release/CMakeCache.txt ]]; then options=(); fi
+  find_nvcc || true
   quietly build/configure.log cmake --preset release "${options[@]}"
   cmake --build --preset release --target kvscope -j "$(jobs)" >&2 || die "the build failed" 70
 }

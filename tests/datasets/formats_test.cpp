@@ -70,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{"narrativeqa", "narrativeqa", 1, 1, "token_f1"},
         Expected{"niah/config.json", "niah_config", 15, 0, "rouge_l"},
         Expected{"niah/results", "niah_results", 1, 0, "rouge_l"},
+        Expected{"pg19", "pg19", 0, 1, ""},
         Expected{"qasper/qasper-dev-v0.3.json", "qasper", 2, 1, "token_f1"},
         Expected{"quality/QuALITY.v1.0.1.htmlstripped.dev", "quality", 1, 1, "first_choice"},
         Expected{"ruler/4096/cwe/validation.jsonl", "ruler", 1, 1, "string_match_all"},
@@ -254,6 +255,28 @@ TEST(Questions, are_cut_in_the_middle_and_lost_evidence_is_said) {
   EXPECT_TRUE(question(data.samples.at(0)).ends_with("Question: who bought the pears"));
   EXPECT_EQ(data.samples[0].tags.at("cut"), "evidence");
   EXPECT_EQ(data.samples[0].evidence_begin, -1);
+}
+
+TEST(LvEval, is_told_from_longbench_by_its_keywords) {
+  const TempFolder folder;
+  const FakeTokenizer tokenizer;
+  const auto file = folder.write(
+      "hotpotwikiqa_mixup_16k.jsonl",
+      R"({"input":"Q?","context":"c","answers":["a"],"answer_keywords":"a","confusing_facts":""})");
+  EXPECT_EQ(inspect_questions(file, nullptr, {}).format, "lveval");
+  EXPECT_EQ(load_questions(file, {}, tokenizer).samples.at(0).scorer, "token_f1_longbench");
+}
+
+TEST(Cmrc, is_told_from_squad_by_its_ids) {
+  const TempFolder folder;
+  const FakeTokenizer tokenizer;
+  const auto file = folder.write(
+      "dev.json",
+      R"({"data":[{"paragraphs":[{"context":"猫叫算盘。","qas":[{"id":"DEV_0_QUERY_0","question":"猫叫什么？","answers":[{"text":"算盘","answer_start":2}]}]}]}]})");
+  const Sample sample = load_questions(file, {}, tokenizer).samples.at(0);
+  EXPECT_EQ(sample.scorer, "cmrc_f1");
+  EXPECT_EQ(evidence(sample), "算盘");
+  EXPECT_TRUE(text(sample.prefix_ids).ends_with("答案："));
 }
 
 TEST(Questions, say_where_results_and_texts_belong) {

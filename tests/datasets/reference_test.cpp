@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "datasets/chat/chat_template.h"
+#include "datasets/needle/key_value_retrieval.h"
 #include "datasets/needle/needle.h"
+#include "datasets/needle/niah.h"
+#include "datasets/needle/ruler_synthetic.h"
 #include "datasets/qa/facts.h"
 #include "datasets/questions/load_questions.h"
 #include "datasets/text/text_file.h"
@@ -84,6 +87,26 @@ TEST_F(RealTokenizer, fills_needle_prompts_to_a_few_tokens) {
     EXPECT_EQ(question(sample).find("What is the special magic number for "), 0U);
     // Each digit is a token of this tokenizer; a space before them is another.
     EXPECT_EQ(sample.gold_ids.size(), 6U);
+  }
+}
+
+TEST_F(RealTokenizer, fills_generated_prompts_to_the_token) {
+  GeneratedOptions options;
+  options.lengths = {512, 1023};
+  options.samples_per_length = 5;
+  std::vector<Dataset> all = {make_passkey(options, *tokenizer_),
+                              make_frequent_words(options, *tokenizer_),
+                              make_key_value_retrieval(PairStyle::kUuid, options, *tokenizer_),
+                              make_key_value_retrieval(PairStyle::kShort, options, *tokenizer_),
+                              make_variable_tracking({}, options, *tokenizer_),
+                              make_common_words({.common = 5}, options, *tokenizer_)};
+  for (const NiahKind& kind : niah_kinds()) {
+    if (kind.haystack != NiahHaystack::kText) all.push_back(make_niah(kind, options, *tokenizer_));
+  }
+  for (const Dataset& data : all) {
+    for (const Sample& sample : data.samples) {
+      EXPECT_EQ(std::to_string(sample.prompt_ids.size()), sample.tags.at("length")) << sample.key;
+    }
   }
 }
 

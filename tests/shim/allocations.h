@@ -25,7 +25,11 @@ class Allocations {
   struct Block {
     std::size_t bytes;
     MemoryKind kind;
+    unsigned char fill;
   };
+  static constexpr std::size_t kGuardBytes = 64;
+  static std::size_t guard_bytes();
+  static void require_guard(const unsigned char* p, const Block& block);
   // Keys are complements of addresses: the leak checker must not take this table for a use.
   static std::uintptr_t key_of(const void* p) { return ~reinterpret_cast<std::uintptr_t>(p); }
   std::map<std::uintptr_t, Block>::const_iterator block_with(const void* p) const;

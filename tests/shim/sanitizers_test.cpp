@@ -1,4 +1,5 @@
-// What AddressSanitizer must see in kernels; skipped in programs without it.
+// What AddressSanitizer must see in kernels; skipped in programs without it. And what is seen
+// there.
 #include <gtest/gtest.h>
 
 #include "gpu_runtime.h"
@@ -81,6 +82,21 @@ TEST_F(ShimUnderAsanDeathTest, CopiesBetweenHostAndDevice) {
   int two[2] = {};
   EXPECT_DEATH(cudaMemcpy(two, out_, 3 * sizeof(int), cudaMemcpyDeviceToHost),
                "stack-buffer-overflow");
+}
+
+TEST(ShimDeathTest, StoresBehindABlockAreFoundWhenItIsFreed) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer sees them at once";
+#endif
+  EXPECT_DEATH(
+      {
+        int* out = nullptr;
+        cudaMalloc(&out, kThreads * sizeof(int));
+        launch(store_at, dim3(1), dim3(1), 0, nullptr, out, kThreads);
+        cudaDeviceSynchronize();
+        cudaFree(out);
+      },
+      "stored 1 bytes beyond the end of 256 bytes");
 }
 
 }  // namespace

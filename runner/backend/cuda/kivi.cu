@@ -19,13 +19,10 @@ __device__ float code_at(const KiviBlock& block, const KiviHead& head, int row, 
   const int words = (row_length + per_word - 1) / per_word;
   const std::uint32_t word = block.codes[std::size_t(row) * words + i / per_word];
   const std::uint32_t code = word >> (i % per_word * head.bits) & ((1U << head.bits) - 1U);
-  const std::uint16_t* group =
-      block.min_max + (std::size_t(row) * (row_length / head.group) + i / head.group) * 2;
-  __half scale;
-  __half zero;
-  memcpy(&scale, group, sizeof scale);
-  memcpy(&zero, group + 1, sizeof zero);
-  return float(code) * __half2float(scale) + __half2float(zero);
+  const __half* scale_and_zero =
+      reinterpret_cast<const __half*>(block.min_max) +
+      (std::size_t(row) * (row_length / head.group) + i / head.group) * 2;
+  return float(code) * __half2float(scale_and_zero[0]) + __half2float(scale_and_zero[1]);
 }
 
 template <SlotFormat kFormat>

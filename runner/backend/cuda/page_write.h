@@ -1,7 +1,7 @@
 // Writing slots of a page inside kernels: the bytes that the CPU writes (page_slots.h, kv_codec.h).
-// What works on a whole slot is done by one warp, all of whose lanes call it alike; store_slot,
-// copy_slot and turn_back_key leave the slot fit for use by the same warp, other warps see it after
-// the kernel's next barrier. Nothing here may be contracted to FMAs: the CPU rotates with two
+// What works on a whole slot is done by one warp, all of whose lanes call it alike; store_slot and
+// copy_slot leave the slot fit for use by the same warp, other warps see it after the kernel's next
+// barrier. Nothing here may be contracted to FMAs: the CPU rotates with two
 // products and a sum.
 #pragma once
 
@@ -12,7 +12,6 @@
 #include "gpu_runtime.h"
 #include "runner/backend/cuda/page_access.h"
 #include "runner/backend/cuda/pages.h"
-#include "runner/backend/cuda/rows.h"
 #include "runner/backend/cuda/warp.h"
 
 namespace kvscope::cuda {
@@ -192,7 +191,16 @@ __device__ inline void store_value_row(std::byte* values, int head_dim, int slot
   }
 }
 
-// One token into its slot (SlotWrite of rows.h), by one warp.
+// One token of one KV head to be written into a slot.
+struct SlotWrite {
+  const float* key = nullptr;    // [head_dim] before RoPE
+  const float* value = nullptr;  // [head_dim]; not read where pages have no values
+  std::byte* page = nullptr;
+  std::int32_t slot = 0;    // within the page
+  std::int32_t angle = -1;  // rotate the key to this position; -1: as it is
+};
+// By one warp. Other warps may be writing other slots of the page (and, in bf16 pages, the word
+// that holds two slots' values: both survive).
 template <SlotFormat kFormat>
 __device__ inline void store_slot(const SlotWrite& write, const PageLayout& layout,
                                   const RopeRows& rope, int lane) {
@@ -267,21 +275,6 @@ __device__ inline void copy_slot(const std::byte* from, int from_slot, std::byte
   if (layout.has_values)
     copy_value<kFormat>(from + layout.value_offset, from_slot, to + layout.value_offset, to_slot,
                         layout.head_dim, lane);
-  __syncwarp();
-}
-
-// Turns the stored key of `slot` back by `steps` ≥ 0 positions: read, turned, encoded anew, by one
-// warp (turn_back_slot of the CPU).
-template <SlotFormat kFormat>
-__device__ inline void turn_back_key(std::byte* page, int slot, int head_dim, int steps,
-                                     const RopeRows& rope, int lane) {
-  const float scale = kIsCoded<kFormat> ? scales_of(page, head_dim)[slot] : 1.0F;
-  const std::size_t first = std::size_t(steps) * (head_dim / 2);
-  const auto turned_back = [&](int i) {
-    return turned(load_key_pair<kFormat>(page, i, slot, scale), rope.cos[first + i / 2],
-                  -rope.sin[first + i / 2]);
-  };
-  store_key<kFormat>(page, head_dim, slot, turned_back, lane);
   __syncwarp();
 }
 

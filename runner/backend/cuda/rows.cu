@@ -7,18 +7,6 @@ namespace kvscope::cuda {
 
 namespace {
 
-// ---------------------------------------------------------------- single slots, one by a warp
-
-constexpr int kWritesPerBlock = 4;
-
-template <SlotFormat kFormat>
-__global__ void write_slots_kernel(const SlotWrite* writes, int n, PageLayout layout,
-                                   RopeRows rope) {
-  const int i = int(blockIdx.x) * kWritesPerBlock + int(threadIdx.x) / kWarpSize;
-  if (i >= n) return;  // a whole warp; nothing below waits for other warps
-  store_slot<kFormat>(writes[i], layout, rope, int(threadIdx.x) % kWarpSize);
-}
-
 // ---------------------------------------------------------------- consecutive slots, page by page
 
 constexpr int kAppendThreads = 256;
@@ -140,16 +128,6 @@ __global__ void rotate_queries_kernel(QueryRows job, int head_dim, RopeRows rope
 }
 
 }  // namespace
-
-void write_slots(const SlotWrite* writes, int n, PageLayout layout, RopeRows rope,
-                 cudaStream_t stream) {
-  if (n == 0) return;
-  const dim3 grid((unsigned(n) + kWritesPerBlock - 1) / kWritesPerBlock);
-  with_format(layout.format, [&]<SlotFormat kFormat>() {
-    launch(write_slots_kernel<kFormat>, grid, dim3(kWritesPerBlock * kWarpSize), 0, stream, writes,
-           n, layout, rope);
-  });
-}
 
 void append_rows(const AppendRows& job, PageLayout layout, RopeRows rope, cudaStream_t stream) {
   if (job.n_rows == 0) return;

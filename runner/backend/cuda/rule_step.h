@@ -120,8 +120,8 @@ __device__ inline OrderKey leave_key(const ScanUnit& unit, int newest, int slot)
   return {std::uint64_t(score) << 32 | position, 0};
 }
 
-// Turns the stored keys of a page back as turn_back_key() does, each lane its own slot's by
-// `steps`: neighbouring lanes meet neighbouring elements.
+// Turns the stored keys of a page back (turn_back_slot of the CPU: read, turned, encoded anew),
+// each lane its own slot's by `steps`: neighbouring lanes meet neighbouring elements.
 template <SlotFormat kFormat>
 __device__ inline void turn_back_page(std::byte* page, int head_dim, int steps,
                                       const RopeRows& rope) {

@@ -15,7 +15,7 @@ TEST_F(Commands, HelpAndVersionAreNoErrors) {
   EXPECT_EQ(help.status, 0);
   EXPECT_NE(help.out.find("Examples:"), std::string::npos);
   for (const char* command : {"sweep", "run", "compare", "list", "show", "tokenize", "score",
-                              "generate", "trace", "simulate", "stats", "bench"}) {
+                              "generate", "trace", "simulate", "stats", "bench", "why"}) {
     const Finished one = kvscope(std::string(command) + " --help");
     EXPECT_EQ(one.status, 0) << command;
     EXPECT_NE(one.out.find("Example"), std::string::npos) << command;
@@ -95,6 +95,48 @@ TEST_F(Commands, TokenizeRecognisesSpecialTokens) {
   write("a.jsonl", "{\"text\": \"!\"}\n{\"text\": \"\"}\n");
   EXPECT_EQ(kvscope("tokenize --jsonl a.jsonl --json --model tiny.gguf").out,
             "{\"ids\":[36]}\n{\"ids\":[]}\n");
+}
+
+TEST_F(Commands, ScoreAtALevelThatSamplesGivesEstimatesWithTheirPlan) {
+  write_model();
+  std::string ids = "[10";
+  for (int i = 1; i < 80; ++i) ids += "," + std::to_string(10 + i * 7 % 200);
+  write("ids.json", ids + "]");
+  const std::string score =
+      "score --ids ids.json --model tiny.gguf --json --policy h2o --budget-tokens 10 --probe ";
+  const json full = json::parse(kvscope(score + "full").out);
+  for (const char* key : {"mean_rebound_mass", "mean_hit_at_32", "mean_hit_at_90_percent_mass"}) {
+    const std::string sampled = std::string(key) + "_sampled";
+    ASSERT_TRUE(full[sampled].is_number()) << key;
+    EXPECT_LE(full[sampled + "_ci95"][0], full[sampled]) << key;
+    EXPECT_GE(full[sampled + "_ci95"][1], full[sampled]) << key;
+    EXPECT_FALSE(full.contains(key)) << key;
+  }
+  EXPECT_EQ(full["probe_plan"]["text"], "sampled, 2 of 2 layers, every 8th step");
+  EXPECT_TRUE(full["mean_kl_full_nats"].is_number());
+  const json basic = json::parse(kvscope(score + "basic").out);
+  EXPECT_FALSE(basic.contains("mean_rebound_mass_sampled"));
+  EXPECT_EQ(basic["nll_nats"], full["nll_nats"]);
+  const json rounded = json::parse(kvscope(score + "all --ghosts int8").out);
+  EXPECT_EQ(rounded["nll_nats"], full["nll_nats"]);
+  EXPECT_EQ(rounded["ghost_coverage"], 1.0);
+  EXPECT_GT(rounded["ghost_logit_bound"], 0.0);
+}
+
+TEST_F(Commands, BenchProbesFindsTheSameBitsAtEveryLevel) {
+  write_model();
+  write("text.txt", std::string(600, 'a'));
+  const json bench = json::parse(
+      kvscope(
+          "bench probes --model tiny.gguf --json --repetitions 1 --threads 1 --policies h2o,tova "
+          "--budgets 0.2 --text text.txt --tasks "
+          "needle:length=300:samples=1,perplexity:context=64:windows=1")
+          .out);
+  EXPECT_EQ(bench["results_are_the_same"], true);
+  ASSERT_EQ(bench["levels"].size(), 4U);
+  EXPECT_EQ(bench["levels"][0]["level"], "off");
+  EXPECT_TRUE(bench["levels"][2]["metrics"].contains("rebound_mass_sampled"));
+  EXPECT_TRUE(bench["levels"][3]["metrics"].contains("rebound_mass"));
 }
 
 TEST_F(Commands, ScoreInStreamPrintsWhatTheChecksRead) {

@@ -70,6 +70,11 @@ TEST_F(DatasetCommands, ScoreAnswersOfVectorsAndOfBenchmarks) {
                       .out);
   EXPECT_EQ(kvpress["metrics"][0]["mean"], 100);
   EXPECT_EQ(json::parse(kvscope("score-answers " + kFixtures +
+                                "lm_eval/model-a/samples_niah_single_1_2026-01-02T03-04-05.000001."
+                                "jsonl --metric string_match_all --json")
+                            .out)["metrics"][0]["mean"],
+            1);
+  EXPECT_EQ(json::parse(kvscope("score-answers " + kFixtures +
                                 "longbench_v2/pred/model-a.jsonl --metric stated_choice --json")
                             .out)["metrics"][0]["mean"],
             1);
@@ -107,7 +112,7 @@ TEST_F(DatasetCommands, AskAFileAndExportItInLmEvalsLayout) {
 
 TEST_F(DatasetCommands, ListFormatsAndScorers) {
   const json formats = json::parse(kvscope("list formats --json").out);
-  EXPECT_EQ(formats.size(), 23U);
+  EXPECT_EQ(formats.size(), 24U);
   const json scorers = json::parse(kvscope("list scorers --json").out);
   EXPECT_GT(scorers.size(), 30U);
 }

@@ -27,30 +27,38 @@ class TempFolder {
   std::filesystem::path path;
 };
 
-// As a program of an older schema (1 or 2) left the file.
+// As a program of an older schema (1 to 4) left the file.
 inline void make_older(Database& database, int version) {
   database.execute(
       "ALTER TABLE run DROP COLUMN process_peak_bytes;"
       "ALTER TABLE run DROP COLUMN page_pool_peak_bytes; DROP TABLE sketch; DROP TABLE kv_kind;");
-  std::string drop;
-  std::string make;
-  {
-    // A column that a view names cannot be dropped.
-    Statement views(database, "SELECT name,sql FROM sqlite_master WHERE type='view'");
-    while (views.step()) {
-      drop += "DROP VIEW " + views.text(0) + ";";
-      make += views.text(1) + ";";
-    }
+  if (version < 4) {
+    database.execute(
+        "DROP VIEW v_rebound_event; DROP TABLE rebound_event; DROP TABLE evidence_trace; "
+        "DELETE FROM metric WHERE name LIKE 'evidence_survival%';");
   }
-  const std::string backend = " m.backend,";
-  make.erase(make.find(backend), backend.size());
-  database.execute(drop +
-                   "ALTER TABLE model DROP COLUMN backend;"
-                   "ALTER TABLE run DROP COLUMN device_allocated_bytes;"
-                   "ALTER TABLE run DROP COLUMN device_peak_bytes;"
-                   "ALTER TABLE run DROP COLUMN device_driver_delta_bytes;" +
-                   make + (version < 2 ? "DROP TABLE kept_sets;" : "") +
-                   "PRAGMA user_version=" + std::to_string(version));
+  if (version < 3) {
+    std::string drop;
+    std::string make;
+    {
+      // A column that a view names cannot be dropped.
+      Statement views(database, "SELECT name,sql FROM sqlite_master WHERE type='view'");
+      while (views.step()) {
+        drop += "DROP VIEW " + views.text(0) + ";";
+        make += views.text(1) + ";";
+      }
+    }
+    const std::string backend = " m.backend,";
+    make.erase(make.find(backend), backend.size());
+    database.execute(drop +
+                     "ALTER TABLE model DROP COLUMN backend;"
+                     "ALTER TABLE run DROP COLUMN device_allocated_bytes;"
+                     "ALTER TABLE run DROP COLUMN device_peak_bytes;"
+                     "ALTER TABLE run DROP COLUMN device_driver_delta_bytes;" +
+                     make);
+  }
+  if (version < 2) database.execute("DROP TABLE kept_sets;");
+  database.execute("PRAGMA user_version=" + std::to_string(version));
 }
 
 inline ModelRecord tiny_model_record() {

@@ -59,7 +59,8 @@ TEST_F(SweepTest, EveryArmHasARowForEverySample) {
                    "AND name IN ('rebound_mass','mass_hit','hit_at_32','hit_at_90_mass',"
                    "'kv_steady_bytes')");
   probes.bind(tova.arm_id).step();
-  EXPECT_EQ(probes.integer(0), 6 * (4 + 1) * 2);  // samples × (probe metrics + KV bytes) × layers
+  // samples × (probe metrics + KV bytes) × layers, and of answers evidence survival twice
+  EXPECT_EQ(probes.integer(0), 6 * (4 + 1) * 2 + 4 * 2 * 2);
 }
 
 TEST_F(SweepTest, ArmsAreHeldAgainstFullOnTheSameSample) {

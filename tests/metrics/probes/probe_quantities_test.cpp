@@ -122,6 +122,37 @@ TEST(ProbeQuantities, RowsWithoutGhostLogitsHaveTheVisibleOnes) {
   EXPECT_EQ(summary.ghost_steps, 0);
 }
 
+TEST(ProbeQuantities, KeyTokensThatWereForgottenHaveNoDrop) {
+  AttentionProbe probe({.n_layers = 1, .n_kv_heads = 1, .group_size = 1},
+                       {.sink_tokens = 0, .recent_tokens = 1});
+  const std::vector<std::int32_t> ghosts = {0, 1};
+  const std::vector<std::int32_t> residents = {2};
+  probe.prompt_cut(0, 0, 3, ghosts, std::vector<float>{0.5F, 0.3F}, residents,
+                   std::vector<float>{0.2F});
+  const std::vector<std::int32_t> visible = {2, 3};
+  const std::vector<float> logits = {0, 0};
+  probe.attention_row(row_of(3, logits, visible, logits, ghosts));
+  EXPECT_EQ(probe.summary().key_token_drop.overall.n, 1);
+  EXPECT_NEAR(probe.summary().key_token_drop.overall.mean, 0.5, 1e-7);  // both keys are gone
+  // The second one is remembered no longer.
+  probe.attention_row(
+      row_of(4, logits, visible, std::span(logits).first(1), std::span(ghosts).first(1)));
+  EXPECT_EQ(probe.summary().key_token_drop.overall.n, 1);
+  EXPECT_EQ(probe.summary().rebound_mass.overall.n, 2);
+}
+
+TEST(ProbeQuantities, RowsFarApartAreAllDiagnosed) {
+  AttentionProbe probe({.n_layers = 1, .n_kv_heads = 1, .group_size = 1});
+  const std::vector<std::int32_t> ghosts = {0};
+  const std::vector<std::int32_t> residents = {1};
+  probe.prompt_cut(0, 0, 2, ghosts, std::vector<float>{0.5F}, residents, std::vector<float>{0.5F});
+  const std::vector<float> logits = {0};
+  for (const int position : {3, 4, 5, 6, 7, 13, 21, 22}) {
+    probe.attention_row(row_of(position, logits, residents, logits, ghosts));
+  }
+  EXPECT_EQ(probe.summary().diagnosed_healthy.overall.n, 4);  // 3, 7, 13 and 21
+}
+
 TEST(ProbeQuantities, TimeToTheFirstEventIsCountedOncePerGhost) {
   AttentionProbe probe({.n_layers = 1, .n_kv_heads = 1, .group_size = 1});
   const std::vector<std::int32_t> ghost = {0};

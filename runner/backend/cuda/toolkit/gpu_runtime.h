@@ -23,28 +23,9 @@
 
 namespace kvscope::cuda {
 
-#if CUDART_VERSION >= 13000
-inline cudaMemLocation location_of(int device) {
-  cudaMemLocation location{};
-  location.type = cudaMemLocationTypeDevice;
-  location.id = device;
-  return location;
-}
-inline void prefetch_to_device(const void* p, std::size_t bytes, int device, cudaStream_t stream) {
-  gpu_check(cudaMemPrefetchAsync(p, bytes, location_of(device), 0, stream), "cudaMemPrefetchAsync");
-}
-inline void prefer_device(const void* p, std::size_t bytes, int device) {
-  gpu_check(cudaMemAdvise(p, bytes, cudaMemAdviseSetPreferredLocation, location_of(device)),
-            "cudaMemAdvise");
-}
-#else
-inline void prefetch_to_device(const void* p, std::size_t bytes, int device, cudaStream_t stream) {
-  gpu_check(cudaMemPrefetchAsync(p, bytes, device, stream), "cudaMemPrefetchAsync");
-}
-inline void prefer_device(const void* p, std::size_t bytes, int device) {
-  gpu_check(cudaMemAdvise(p, bytes, cudaMemAdviseSetPreferredLocation, device), "cudaMemAdvise");
-}
-#endif
+// In memory_hints.cpp: the runtime's own differ between toolkits.
+void prefetch_to_device(const void* p, std::size_t bytes, int device, cudaStream_t stream);
+void prefer_device(const void* p, std::size_t bytes, int device);
 
 #ifdef __CUDACC__  // the host compiler sees this header too, where there is nothing to launch
 // c += a · b of a whole warp: bf16 operands, float32 sums, a [16 rows][16 k], b [16 k][8 columns].

@@ -231,5 +231,20 @@ TEST_P(CudaAttendDensePages, EqualsTheCpu) {
   EXPECT_LT(worst_lse, shape.in_pairs() ? float(kTensorRounding) : 5e-6F);
 }
 
+// Beside a later chunk's an earlier chunk's weight is 0: what its sum was must not be multiplied.
+TEST_P(CudaAttendDensePages, AChunkOfNoWeightLeavesNothingInfinite) {
+  constexpr int kChunk = 256;
+  HostHeads host(page_shape(8, GetParam()), 1, 0, 0);
+  const std::vector<float> ones(8, 1.0F);
+  std::vector<float> bad = ones;
+  bad[3] = std::numeric_limits<float>::infinity();
+  for (int slot = 0; slot < kChunk; ++slot)
+    host.append(0, std::vector<float>(8, -100.0F), slot == 5 ? bad : ones);
+  host.append(0, ones, ones);
+  const DenseResult result =
+      run_dense(DeviceHeads(host.heads), host.pool.shape(), {1, 1}, ones, kChunk);
+  for (int i = 0; i < 8; ++i) EXPECT_FLOAT_EQ(result.out[i], 1.0F);
+}
+
 }  // namespace
 }  // namespace kvscope::cuda

@@ -1,0 +1,9 @@
+#pragma once
+
+#include "harness/commands/common.h"
+
+namespace kvscope {
+
+void add_floors_command(CLI::App& app, CommandContext& context);
+
+}  // namespace kvscope

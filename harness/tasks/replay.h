@@ -1,0 +1,9 @@
+#pragma once
+
+#include "harness/tasks/task.h"
+
+namespace kvscope {
+
+extern const TaskInfo kReplayTask;
+
+}  // namespace kvscope
