@@ -14,6 +14,7 @@
 #include "harness/commands/floors.h"
 #include "harness/commands/gate.h"
 #include "harness/commands/generate.h"
+#include "harness/commands/inspect.h"
 #include "harness/commands/lint.h"
 #include "harness/commands/list.h"
 #include "harness/commands/power.h"
@@ -71,6 +72,7 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   add_score_answers_command(app, context);
   add_bench_command(app, context);
   add_doctor_command(app, context);
+  add_inspect_command(app, context);
   add_conform_command(app, context);
   return run_program(app, context, argc, argv);
 }

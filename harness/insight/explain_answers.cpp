@@ -109,7 +109,7 @@ class Explainer {
   ExplainedAnswer explained(const Case& one, const GenerateArmResult& result) const {
     ExplainedAnswer answer;
     answer.ids = result.new_ids;
-    answer.text = answer_text(request_.tokenizer, result.new_ids, stop_token_);
+    answer.text = answer_text(request_.tokenizer, result.new_ids, stop_token_, model_.stop_tokens);
     answer.is_right = is_right(request_.scorer, answer.text, one.sample);
     answer.gold_nll_nats = mean_or_nan(result.gold_nll_nats);
     answer.kv_bytes = steady_bytes(result.ledger);

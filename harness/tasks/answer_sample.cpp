@@ -1,5 +1,7 @@
 #include "harness/tasks/answer_sample.h"
 
+#include <algorithm>
+
 #include "harness/store/metric_info.h"
 #include "metrics/quality/answer_text.h"
 
@@ -22,8 +24,12 @@ std::optional<AnswerTokens> answer_tokens(const Sample& sample, QuestionVisibili
 }
 
 std::string answer_text(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
-                        std::optional<std::int32_t> stop_token) {
-  if (!ids.empty() && stop_token && ids.back() == *stop_token) ids = ids.first(ids.size() - 1);
+                        std::optional<std::int32_t> stop_token,
+                        std::span<const std::int32_t> stop_tokens) {
+  const auto ends = [&](std::int32_t id) {
+    return id == *stop_token || std::ranges::find(stop_tokens, id) != stop_tokens.end();
+  };
+  if (!ids.empty() && stop_token && ends(ids.back())) ids = ids.first(ids.size() - 1);
   return tokenizer.decode(ids);
 }
 

@@ -23,9 +23,10 @@ struct AnswerTokens {
 // nullopt: hidden from the policy, and it is not known which of the tokens are the question.
 std::optional<AnswerTokens> answer_tokens(const Sample& sample, QuestionVisibility question);
 
-// Without the stop token.
+// Without the stop token, or one of the model's own.
 std::string answer_text(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
-                        std::optional<std::int32_t> stop_token);
+                        std::optional<std::int32_t> stop_token,
+                        std::span<const std::int32_t> stop_tokens);
 
 std::string_view judged_part(std::string_view text, AnswerCut cut);
 

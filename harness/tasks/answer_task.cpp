@@ -208,7 +208,8 @@ class AnswerTask final : public Task {
     }
     outcome.has_output = true;
     outcome.output_ids = result.new_ids;
-    outcome.output_text = answer_text(run.tokenizer, result.new_ids, stop_token);
+    outcome.output_text = answer_text(run.tokenizer, result.new_ids, stop_token,
+                                      run.engine.model().config.stop_tokens);
     outcome.gold_text = sample.golds.empty() ? std::string() : sample.golds.front();
     scorer_(judged_part(outcome.output_text, sample.answer_cut), sample, outcome);
     add_metric(outcome, "gold_nll_nats", mean_of(std::span<const float>(result.gold_nll_nats)));

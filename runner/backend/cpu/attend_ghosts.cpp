@@ -10,6 +10,15 @@
 
 namespace kvscope::cpu {
 
+namespace {
+
+// A query that sees a window of the cache sees it of the ghosts, in the block from slot `first` on.
+void see_window(const HeadCache& ghosts, int first, const QueryState& query, QueryState& state) {
+  state.positions = query.positions == nullptr ? nullptr : ghosts.positions().data() + first;
+}
+
+}  // namespace
+
 void GhostRows::attend(const GhostCache& ghosts, std::span<const QueryState> queries,
                        int head_dim) {
   const auto n_ghosts = std::size_t(ghosts.n_ghosts());
@@ -23,6 +32,7 @@ void GhostRows::attend(const GhostCache& ghosts, std::span<const QueryState> que
     for (std::size_t g = 0; g < states_.size(); ++g) {
       states_[g].live = std::min(kBlockPages * kPageSlots, n_own - first);
       states_[g].logits = logits_.data() + g * n_ghosts + first_own + std::size_t(first);
+      see_window(ghosts.own(), first, queries[g], states_[g]);
     }
     block_logits(states_, pages, head_dim);
   });
@@ -47,6 +57,7 @@ void GhostRows::attend_prompt(const GhostCache& ghosts, std::span<const QuerySta
     for (std::size_t g = 0; g < states_.size(); ++g) {
       states_[g].live = live;
       states_[g].logits = block_.data() + g * kBlockSlots;
+      see_window(ghosts.prompt(), first, queries[g], states_[g]);
     }
     block_logits(states_, block.show(ghosts.prompt(), first, n_slots), head_dim);
     for (std::size_t g = 0; g < states_.size(); ++g) {

@@ -14,7 +14,8 @@ namespace kvscope::cpu {
 // Buffers that one scan reuses from row to row.
 class GhostRows {
  public:
-  // queries: the q of each query head of the group. The result is logits().
+  // queries: the q of each query head of the group, with first_seen where positions are set. The
+  // result is logits().
   void attend(const GhostCache& ghosts, std::span<const QueryState> queries, int head_dim);
 
   // The same where logits are known: of all slots of ghosts.prompt() and of ghosts.own(), each

@@ -3,7 +3,6 @@
 
 #include <set>
 
-#include "runner/engine/rope_table.h"
 #include "runner/engine/step_batch.h"
 #include "tests/runner/engine/tiny_engine.h"
 
@@ -50,9 +49,8 @@ KvBytes sum_of_kinds(const Sequence& sequence, int n_layers, int n_kv_heads) {
 
 TEST(Ledger, EqualsAWalkOfThePoolAtEveryStepAndSharedPagesCountOncePerRow) {
   TinyEngine tiny(gqa_shape());
-  EngineContext context(
-      tiny.model, *tiny.backend,
-      make_rope_table(tiny.model.config.head_dim, tiny.model.config.rope_theta, 256));
+  EngineContext context(tiny.model, *tiny.backend);
+  context.cover_positions(256);
   Forward forward(tiny.model, *tiny.backend);
   StepBatch batch(context, forward);
   const auto ids = random_ids(130);
@@ -68,7 +66,7 @@ TEST(Ledger, EqualsAWalkOfThePoolAtEveryStepAndSharedPagesCountOncePerRow) {
     sequences.push_back(make_sequence(context, *policy, nullptr));
     for (int layer = 0; layer < tiny.model.config.n_layers; ++layer) {
       start_unit_states(sequences.back(), layer, tiny.model.config.n_layers,
-                        tiny.model.attention_shape(), *policy, rules.back(), {});
+                        tiny.model.attention_shape(0), *policy, rules.back(), {});
     }
     accounts.emplace_back(context.pool_of(policy->storage()).shape());
   }
