@@ -55,8 +55,6 @@ std::filesystem::path default_model_file();
 // the default one).
 std::filesystem::path model_file_or_default(const std::string& file);
 
-std::unique_ptr<Tokenizer> open_tokenizer(const std::string& file);
-
 // Wall time of the parts of open_model.
 struct LoadSeconds {
   double file = 0.0;  // mapped and its header parsed

@@ -88,10 +88,6 @@ std::filesystem::path model_file_or_default(const std::string& file) {
   return path;
 }
 
-std::unique_ptr<Tokenizer> open_tokenizer(const std::string& file) {
-  return load_tokenizer(*GgufFile::open(model_file_or_default(file)));
-}
-
 OpenedModel open_model(const ModelOptions& options, const CudaSupport& cuda) {
   OpenedModel opened;
   opened.file = model_file_or_default(options.file);

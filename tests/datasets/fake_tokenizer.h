@@ -1,6 +1,7 @@
 // A tokenizer whose ids can be read: one id a byte, and the two special tokens of ChatML.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -28,6 +29,32 @@ class FakeTokenizer : public Tokenizer {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   }
+  std::vector<std::int32_t> encode_parts(std::span<const TextPart> parts, bool) const override {
+    std::vector<std::int32_t> ids;
+    std::string run;  // of text without special tokens
+    const auto flush = [&] {
+      const auto more = encode(run, SpecialTokens::kAsText);
+      ids.insert(ids.end(), more.begin(), more.end());
+      run.clear();
+    };
+    for (const TextPart& part : parts) {
+      for (std::size_t i = 0; i < part.text.size();) {
+        std::size_t length = 0;
+        for (const char* token : {"<|im_start|>", "<|im_end|>", "<s>"}) {
+          if (part.special == SpecialTokens::kParse && id_of_special(token) &&
+              part.text.substr(i).starts_with(token)) {
+            flush();
+            ids.push_back(*id_of_special(token));
+            length = std::string_view(token).size();
+          }
+        }
+        if (length == 0) run.push_back(part.text[i]);
+        i += std::max<std::size_t>(length, 1);
+      }
+    }
+    flush();
+    return ids;
+  }
   std::string decode(std::span<const std::int32_t> ids) const override {
     std::string text;
     for (const std::int32_t id : ids) {
@@ -46,6 +73,7 @@ class FakeTokenizer : public Tokenizer {
   std::optional<std::int32_t> id_of_special(std::string_view text) const override {
     if (special_ && text == "<|im_start|>") return kStart;
     if (special_ && text == "<|im_end|>") return kEnd;
+    if (text == "<s>") return kBos;
     return std::nullopt;
   }
   const std::string& chat_template() const override { return template_; }
