@@ -1,5 +1,6 @@
 #include "datasets/chat/chat_sample.h"
 
+#include <algorithm>
 #include <tuple>
 
 #include "datasets/base/token_range.h"
@@ -14,12 +15,19 @@ Sample make_chat_sample(const ChatQuestion& question, const ChatTemplate& chat,
   sample.gold_ids = chat.answer_ids(question.golds.front(), question.answer_prefix);
   sample.golds = question.golds;
   sample.input_sha256 = input_hash(sample.prompt_ids, sample.prefix_ids, sample.gold_ids);
+  // Bytes of the question's text in what is rendered of it.
+  const std::string_view text = chat.rendered(question.text);
+  const auto skipped = static_cast<std::size_t>(text.data() - question.text.data());
+  const auto at = [&](std::size_t byte) {
+    return byte == std::string::npos ? byte
+                                     : std::min(std::max(byte, skipped) - skipped, text.size());
+  };
   std::tie(sample.evidence_begin, sample.evidence_end) = token_range(
-      tokenizer, sample.prompt_ids, question.text, question.evidence_begin, question.evidence_end);
+      tokenizer, sample.prompt_ids, text, at(question.evidence_begin), at(question.evidence_end));
   // A token that holds the question's first byte and bytes before it belongs to the question.
-  sample.question_begin = token_range(tokenizer, sample.prompt_ids, question.text,
-                                      question.question_begin, question.text.size())
-                              .first;
+  sample.question_begin =
+      token_range(tokenizer, sample.prompt_ids, text, at(question.question_begin), text.size())
+          .first;
   return sample;
 }
 

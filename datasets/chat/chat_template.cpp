@@ -1,133 +1,141 @@
 #include "datasets/chat/chat_template.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
+
+#include "runner/base/error.h"
+#include "runner/tokenizer/characters.h"
 
 namespace kvscope {
 namespace {
 
-constexpr std::string_view kTurnStart = "<|im_start|>";
-constexpr std::string_view kTurnEnd = "<|im_end|>";
+constexpr std::string_view kNoTemplate = "none";  // as --chat-template says it
 
-// Jinja's escapes that occur in system messages.
-std::string unescape(std::string_view literal) {
-  std::string text;
-  for (std::size_t i = 0; i < literal.size(); ++i) {
-    if (literal[i] == '\\' && i + 1 < literal.size()) {
-      const char c = literal[++i];
-      text.push_back(c == 'n' ? '\n' : c == 't' ? '\t' : c);
-    } else {
-      text.push_back(literal[i]);
-    }
-  }
-  return text;
+std::string token_text(const Tokenizer& tokenizer, std::optional<std::int32_t> id) {
+  return id ? tokenizer.decode({&*id, 1}) : std::string();
 }
 
-// True if a string literal of the template ends inside `text`: then its rest comes from a variable.
-bool leaves_literal(std::string_view text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '\'' || text.substr(i, 2) == "{{" || text.substr(i, 2) == "{%") {
-      return true;
-    }
-  }
-  return false;
+std::string_view trimmed(std::string_view text) {
+  text.remove_suffix(trailing_white_space(text));
+  text.remove_prefix(leading_white_space(text));
+  return text;
 }
 
 }  // namespace
 
-std::string default_system_message(std::string_view jinja_template) {
-  const std::string opening = std::string(kTurnStart) + "system";
-  for (std::size_t at = jinja_template.find(opening); at != std::string_view::npos;
-       at = jinja_template.find(opening, at + 1)) {
-    std::string_view rest = jinja_template.substr(at + opening.size());
-    if (rest.starts_with("\n")) {
-      rest.remove_prefix(1);
-    } else if (rest.starts_with("\\n")) {
-      rest.remove_prefix(2);
-    } else {
-      continue;
-    }
-    const std::size_t end = rest.find(kTurnEnd);
-    if (end == std::string_view::npos) continue;
-    const std::string_view literal = rest.substr(0, end);
-    if (!literal.empty() && !leaves_literal(literal)) return unescape(literal);
-  }
-  return {};
-}
-
-ChatTemplate::ChatTemplate(const Tokenizer& tokenizer, ChatFamily family,
-                           std::string system_message)
-    : tokenizer_(tokenizer), family_(family), system_message_(std::move(system_message)) {
-  if (family_ == ChatFamily::kChatMl) {
-    turn_start_ = tokenizer.id_of_special(kTurnStart).value();
-    turn_end_ = tokenizer.id_of_special(kTurnEnd);
-  } else {
+ChatTemplate::ChatTemplate(const Tokenizer& tokenizer, const ChatForm* form,
+                           std::string system_message, bool begins)
+    : tokenizer_(tokenizer), form_(form), system_message_(std::move(system_message)) {
+  if (form_ == nullptr) {
     turn_end_ = tokenizer.eos();
+  } else {
+    if (!system_message_.empty() && form_->opening_with_system == nullptr) {
+      throw DataError("chat template '" + std::string(form_->name) + "' has no system message");
+    }
+    const std::string eos = token_text(tokenizer, tokenizer.eos());
+    opening_ = fill_chat(
+        system_message_.empty() ? form_->opening : form_->opening_with_system,
+        form_->trim == ChatTrim::kMessages ? trimmed(system_message_) : system_message_, eos);
+    closing_ = fill_chat(form_->closing, {}, eos);
+    const std::string end = fill_chat(form_->turn_end, {}, eos);
+    turn_end_ = end == eos ? tokenizer.eos() : tokenizer.id_of_special(end);
+    if (!turn_end_) {
+      throw DataError("chat template '" + std::string(form_->name) + "' ends a turn with " +
+                      (end.empty() ? "the end token" : end) +
+                      ", which the tokenizer does not have; name another with --chat-template, or "
+                      "none");
+    }
+  }
+  if (!begins || !tokenizer.bos()) return;
+  // As text, the token is part of what is encoded, as it is in a template's output.
+  const std::string begin = token_text(tokenizer, tokenizer.bos());
+  if (tokenizer.id_of_special(begin) == tokenizer.bos()) {
+    opening_.insert(0, begin);
+  } else {
+    begin_ = tokenizer.bos();
   }
 }
 
-void ChatTemplate::append_text(std::vector<std::int32_t>& ids, std::string_view text) const {
-  const auto more = tokenizer_.encode(text, SpecialTokens::kAsText);
-  ids.insert(ids.end(), more.begin(), more.end());
+std::string_view ChatTemplate::rendered(std::string_view text) const {
+  if (form_ == nullptr || form_->trim == ChatTrim::kNone) return text;
+  text.remove_suffix(trailing_white_space(text));
+  if (form_->trim == ChatTrim::kJoined && !system_message_.empty()) return text;
+  text.remove_prefix(leading_white_space(text));
+  return text;
 }
 
 std::vector<std::int32_t> ChatTemplate::render_user(std::string_view text) const {
-  std::vector<std::int32_t> ids;
-  if (tokenizer_.adds_bos() && tokenizer_.bos()) ids.push_back(*tokenizer_.bos());
-  if (family_ == ChatFamily::kPlain) {
-    append_text(ids, text);
-    return ids;
-  }
-  if (!system_message_.empty()) {
-    ids.push_back(turn_start_);
-    append_text(ids, "system\n" + system_message_);
-    ids.push_back(*turn_end_);
-    append_text(ids, "\n");
-  }
-  ids.push_back(turn_start_);
   // In one piece: line feeds at the text's start merge with the header's, as they do when the whole
   // chat is tokenised.
-  append_text(ids, "user\n" + std::string(text));
+  const std::array<TextPart, 2> parts = {TextPart{opening_, SpecialTokens::kParse},
+                                         TextPart{rendered(text), SpecialTokens::kAsText}};
+  std::vector<std::int32_t> ids = tokenizer_.encode_parts(parts, false);
+  if (begin_) ids.insert(ids.begin(), *begin_);
   return ids;
 }
 
+// Without the closing of the user's turn.
+std::string ChatTemplate::header_text(std::string_view answer_prefix) const {
+  if (answer_prefix.empty()) return {};
+  const bool spaced = form_ == nullptr || form_->spaced_answer;
+  return std::string(spaced ? " " : "").append(answer_prefix);
+}
+
 std::vector<std::int32_t> ChatTemplate::assistant_header(std::string_view answer_prefix) const {
-  std::vector<std::int32_t> ids;
-  if (family_ == ChatFamily::kPlain) {
-    if (!answer_prefix.empty()) append_text(ids, std::string(" ").append(answer_prefix));
-    return ids;
-  }
-  ids.push_back(*turn_end_);
-  append_text(ids, "\n");
-  ids.push_back(turn_start_);
-  append_text(ids, "assistant\n" + std::string(answer_prefix));
-  return ids;
+  const std::string prefix = header_text(answer_prefix);
+  const std::array<TextPart, 2> parts = {TextPart{closing_, SpecialTokens::kParse},
+                                         TextPart{prefix, SpecialTokens::kAsText}};
+  return tokenizer_.encode_parts(parts, true);
 }
 
 std::vector<std::int32_t> ChatTemplate::answer_ids(std::string_view answer,
                                                    std::string_view answer_prefix) const {
-  const bool new_turn = family_ == ChatFamily::kChatMl && answer_prefix.empty();
-  std::vector<std::int32_t> ids;
-  if (!answer.empty()) append_text(ids, std::string(new_turn ? "" : " ").append(answer));
   // An empty answer is a turn that ends at once.
+  if (answer.empty()) {
+    return turn_end_ ? std::vector<std::int32_t>{*turn_end_} : std::vector<std::int32_t>{};
+  }
+  const bool new_turn = form_ != nullptr && answer_prefix.empty() && !form_->spaced_answer;
+  const std::string text = std::string(new_turn ? "" : " ").append(answer);
+  const std::string before = header_text(answer_prefix);
+  const std::array<TextPart, 3> parts = {TextPart{closing_, SpecialTokens::kParse},
+                                         TextPart{before, SpecialTokens::kAsText},
+                                         TextPart{text, SpecialTokens::kAsText}};
+  // What the whole turn has behind its header. Where the answer's start would merge into the
+  // header, the answer is encoded as a continuation of its own.
+  std::vector<std::int32_t> ids = tokenizer_.encode_parts(parts, true);
+  const std::vector<std::int32_t> header = assistant_header(answer_prefix);
+  if (ids.size() > header.size() && std::equal(header.begin(), header.end(), ids.begin())) {
+    ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(header.size()));
+  } else {
+    ids = tokenizer_.encode_parts(std::span(parts).last(1), true);
+  }
   if (ids.empty() && turn_end_) ids.push_back(*turn_end_);
   return ids;
 }
 
 ChatTemplate chat_for(const Tokenizer& tokenizer) {
   const std::string& jinja = tokenizer.chat_template();
-  const bool has_tokens = tokenizer.id_of_special(kTurnStart).has_value() &&
-                          tokenizer.id_of_special(kTurnEnd).has_value();
-  if (has_tokens && (jinja.empty() || jinja.find(kTurnStart) != std::string::npos)) {
-    return ChatTemplate(tokenizer, ChatFamily::kChatMl, default_system_message(jinja));
+  if (jinja == kNoTemplate) return ChatTemplate(tokenizer, nullptr, {}, tokenizer.adds_bos());
+  if (const ChatForm* named = find_chat_form(jinja)) {
+    return ChatTemplate(tokenizer, named, {}, tokenizer.adds_bos());
   }
-  ChatTemplate plain(tokenizer, ChatFamily::kPlain, {});
-  plain.notice_ =
-      jinja.empty()
-          ? "the model's file has no chat template: prompts are plain text"
-          : "the model's chat template is not ChatML: prompts are plain text without turns";
-  return plain;
+  if (jinja.empty()) {
+    const ChatForm* chatml = find_chat_form("chatml");
+    if (tokenizer.id_of_special("<|im_start|>") && tokenizer.id_of_special(chatml->turn_end)) {
+      return ChatTemplate(tokenizer, chatml, {}, tokenizer.adds_bos());
+    }
+    ChatTemplate plain(tokenizer, nullptr, {}, tokenizer.adds_bos());
+    plain.notice_ = "the model's file has no chat template: prompts are plain text";
+    return plain;
+  }
+  const ChatForm* form = recognise_chat(jinja);
+  if (form == nullptr) {
+    throw DataError("the model's chat template is none that is known (" + known_chat_forms() +
+                    "); name one with --chat-template, or none for plain text");
+  }
+  return ChatTemplate(tokenizer, form, default_system_message(jinja),
+                      jinja.find("bos_token") != std::string::npos);
 }
 
 }  // namespace kvscope

@@ -36,7 +36,8 @@ void set_action(CLI::App& command, CommandContext& context, std::function<ExitCo
 // ---- model ----
 
 struct ModelOptions {
-  std::string file;  // empty: default_model_file()
+  std::string file;           // empty: default_model_file()
+  std::string chat_template;  // as --chat-template says it; empty: the model's own
   std::string dtype = "f32";
   std::string kv_dtype;  // empty: as dtype
   BackendOptions backend;

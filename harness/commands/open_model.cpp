@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "harness/commands/chat_option.h"
 #include "harness/commands/common.h"
 #include "runner/base/error.h"
 #include "runner/model/gguf_model.h"
 #include "runner/tokenizer/load.h"
+#include "runner/tokenizer/with_chat_template.h"
 
 namespace kvscope {
 namespace {
@@ -40,6 +42,7 @@ void add_model_file_option(CLI::App& command, std::string& file) {
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
   add_model_file_option(command, options.file);
+  add_chat_option(command, options.chat_template);
   command.add_option("--dtype", options.dtype, "Weights are held as f32 (default), bf16 or f16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   command
@@ -89,6 +92,8 @@ std::filesystem::path model_file_or_default(const std::string& file) {
 }
 
 OpenedModel open_model(const ModelOptions& options, const CudaSupport& cuda) {
+  const std::string chat =
+      options.chat_template.empty() ? "" : chat_template_text(options.chat_template);
   OpenedModel opened;
   opened.file = model_file_or_default(options.file);
   Lap lap;
@@ -112,6 +117,9 @@ OpenedModel open_model(const ModelOptions& options, const CudaSupport& cuda) {
   opened.load_seconds.weights = lap.seconds();
   opened.engine = std::make_unique<Engine>(*opened.model, *opened.backend);
   opened.engine->allow_beyond_context(options.beyond_context);
+  if (!chat.empty()) {
+    opened.tokenizer = with_chat_template(std::move(opened.tokenizer), chat);
+  }
   return opened;
 }
 

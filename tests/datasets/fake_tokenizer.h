@@ -20,8 +20,12 @@ class FakeTokenizer : public Tokenizer {
   static constexpr std::int32_t kEnd = 257;
   static constexpr std::int32_t kBos = 258;
 
-  explicit FakeTokenizer(std::string chat_template = "{{'<|im_start|>'}}", bool special = true,
-                         bool bos = false)
+  static constexpr const char* kChatMl =
+      "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + "
+      "'<|im_end|>\\n' "
+      "}}{% endfor %}{{ '<|im_start|>assistant\\n' }}";
+
+  explicit FakeTokenizer(std::string chat_template = kChatMl, bool special = true, bool bos = false)
       : template_(std::move(chat_template)), special_(special), bos_(bos) {}
 
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens) const override {
