@@ -53,8 +53,9 @@ void BpeModel::add_merges() {
   // Of a pair that stands twice the last one counts, so they go in backwards.
   for (std::size_t rank = merges.size(); rank-- > 0;) {
     const auto& [left, right] = merges[rank];
-    merges_.add(id(left, rank), id(right, rank),
-                {static_cast<std::int32_t>(rank), id(left + right, rank)});
+    const std::int32_t left_id = id(left, rank);
+    const std::int32_t right_id = id(right, rank);
+    merges_.add(left_id, right_id, {static_cast<std::int32_t>(rank), id(left + right, rank)});
   }
   description_.merges = {};
 }

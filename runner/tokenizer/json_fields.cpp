@@ -32,7 +32,7 @@ std::string required_string(const Json& object, std::string_view key) {
 }
 
 std::int32_t required_id(const Json& object, std::string_view key) {
-  return token_id_of(required_member(object, key), "'" + std::string(key) + "'");
+  return token_id_of(required_member(object, key), std::string("'").append(key).append("'"));
 }
 
 bool bool_or(const Json& object, std::string_view key, bool otherwise) {

@@ -23,7 +23,7 @@ bool bool_or(const nlohmann::json& object, std::string_view key, bool otherwise)
 std::string string_or(const nlohmann::json& object, std::string_view key, std::string otherwise);
 
 // A token's id: an integer from 0 to kMaxTokenId. Throws DataError.
-inline constexpr std::int32_t kMaxTokenId = (1 << 22) - 1;
+inline constexpr std::int32_t kMaxTokenId = (1 << 20) - 1;
 std::int32_t token_id_of(const nlohmann::json& value, const std::string& what);
 
 }  // namespace kvscope

@@ -84,6 +84,16 @@ void read(const Json& description, int depth, Steps& steps) {
 
 }  // namespace
 
+void Normalizer::apply(Piece& piece) const {
+  const std::size_t limit = most_bytes_from(piece.text.size());
+  for (const Step& step : steps_) {
+    step(piece);
+    if (piece.text.size() > limit) {
+      throw DataError("normalizer: makes more than " + std::to_string(limit) + " bytes of a text");
+    }
+  }
+}
+
 Normalizer::Step prepend_step(std::string text) {
   return [text = std::move(text)](Piece& piece) {
     if (!piece.text.empty() && piece.start != PieceStart::kContinued) piece.text.insert(0, text);

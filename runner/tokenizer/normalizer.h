@@ -18,9 +18,8 @@ class Normalizer {
   explicit Normalizer(std::vector<Step> steps) : steps_(std::move(steps)) {}
 
   bool is_identity() const { return steps_.empty(); }
-  void apply(Piece& piece) const {  // its text is valid UTF-8
-    for (const Step& step : steps_) step(piece);
-  }
+  // Its text is valid UTF-8. Throws DataError where it grows beyond most_bytes_from its size.
+  void apply(Piece& piece) const;
 
  private:
   std::vector<Step> steps_;

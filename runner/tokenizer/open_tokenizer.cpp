@@ -45,7 +45,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& path) {
   try {
     const std::size_t text = first.find_first_not_of(" \t\r\n");
     if (text == std::string::npos || first[text] == '{') {
-      return read_tokenizer_json(read_file(file), settings);
+      return parse_tokenizer_json(read_file(file), settings);
     }
     return read_sentencepiece(read_file(file), settings);
   } catch (const DataError& error) {

@@ -39,7 +39,7 @@ void read_byte_level(const Json& description, Steps& steps) {
     steps.push_back(each_piece([](Piece& piece) {
       if (piece.text.empty() || piece.text[0] == ' ' || piece.start == PieceStart::kContinued)
         return;
-      piece.text.insert(0, " ");
+      piece.text.insert(piece.text.begin(), ' ');
     }));
   }
   if (bool_or(description, "use_regex", true)) {
@@ -135,9 +135,18 @@ void read(const Json& description, int depth, Steps& steps) {
 }  // namespace
 
 std::vector<Piece> PretokenizerChain::words(Piece piece) const {
+  const std::size_t limit = most_bytes_from(piece.text.size());
   std::vector<Piece> pieces;
   if (!piece.text.empty()) pieces.push_back(std::move(piece));
-  for (const Step& step : steps_) pieces = step(std::move(pieces));
+  for (const Step& step : steps_) {
+    pieces = step(std::move(pieces));
+    std::size_t bytes = 0;
+    for (const Piece& word : pieces) bytes += word.text.size();
+    if (bytes > limit) {
+      throw DataError("pre-tokenizer: makes more than " + std::to_string(limit) +
+                      " bytes of a text");
+    }
+  }
   return pieces;
 }
 

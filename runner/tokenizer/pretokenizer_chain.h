@@ -18,7 +18,8 @@ class PretokenizerChain {
   PretokenizerChain() = default;  // a text is one word
   explicit PretokenizerChain(std::vector<Step> steps) : steps_(std::move(steps)) {}
 
-  // The words of a piece in order, none empty; their text may differ from the piece's.
+  // The words of a piece in order, none empty; their text may differ from the piece's. Throws
+  // DataError where it grows beyond most_bytes_from its size.
   std::vector<Piece> words(Piece piece) const;
 
  private:

@@ -204,8 +204,8 @@ std::unique_ptr<Tokenizer> read_tokenizer_json(const Json& description,
   return std::make_unique<BpeTokenizer>(std::move(parts));
 }
 
-std::unique_ptr<Tokenizer> read_tokenizer_json(std::string_view text,
-                                               const TokenizerSettings& settings) {
+std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text,
+                                                const TokenizerSettings& settings) {
   const Json description = Json::parse(text, nullptr, false);
   if (!description.is_object()) throw DataError("is no JSON object");
   return read_tokenizer_json(description, settings);

@@ -15,7 +15,7 @@ namespace kvscope {
 std::unique_ptr<Tokenizer> read_tokenizer_json(const nlohmann::json& description,
                                                const TokenizerSettings& settings);
 // The same from a text that may hold anything.
-std::unique_ptr<Tokenizer> read_tokenizer_json(std::string_view text,
-                                               const TokenizerSettings& settings);
+std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text,
+                                                const TokenizerSettings& settings);
 
 }  // namespace kvscope

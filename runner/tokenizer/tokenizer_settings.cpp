@@ -62,7 +62,7 @@ std::optional<std::int32_t> config_id(const Json& config, const char* key) {
   const Json* value = find_member(config, key);
   if (value != nullptr && value->is_array()) value = value->empty() ? nullptr : &value->front();
   if (value == nullptr || !value->is_number_unsigned()) return std::nullopt;
-  return token_id_of(*value, "'" + std::string(key) + "'");
+  return token_id_of(*value, kvscope::quoted(key));
 }
 
 void read_model_config(const Json& config, TokenizerSettings& settings) {
