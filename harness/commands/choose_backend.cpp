@@ -34,8 +34,17 @@ const CudaDevice& named_device(const std::vector<CudaDevice>& all, int index) {
                    there);
 }
 
+// One line where the device's kernels lack what the model's blocks are made of; else empty.
+std::string not_on_devices(const ModelConfig& config) {
+  if (config.is_plain()) return {};
+  return "models of architecture '" + config.architecture +
+         "' are not computed on CUDA devices yet, only Llama's kind";
+}
+
 BackendChoice choose_cuda(const BackendOptions& options, const CudaDevices& devices,
                           const ModelNeed& need) {
+  if (const std::string why = not_on_devices(need.config); !why.empty())
+    throw UsageError("--backend cuda: " + why + "; use --backend cpu");
   if (devices.all.empty())
     throw UsageError("--backend cuda: " + devices.why_none + "; use --backend cpu");
   const CudaDevice* device = nullptr;
@@ -54,6 +63,8 @@ BackendChoice choose_cuda(const BackendOptions& options, const CudaDevices& devi
 }
 
 BackendChoice choose_any(const CudaDevices& devices, const ModelNeed& need) {
+  if (const std::string why = not_on_devices(need.config); !why.empty())
+    return {std::nullopt, "backend cpu: " + why};
   std::string why = devices.why_none;
   for (const CudaDevice& device : devices.all) {
     std::string reason = device.unusable;

@@ -7,8 +7,8 @@
 #include "harness/commands/chat_option.h"
 #include "harness/commands/common.h"
 #include "runner/base/error.h"
-#include "runner/model/gguf_model.h"
-#include "runner/tokenizer/load.h"
+#include "runner/model/folder_model.h"
+#include "runner/tokenizer/open_tokenizer.h"
 #include "runner/tokenizer/with_chat_template.h"
 
 namespace kvscope {
@@ -37,7 +37,9 @@ class Lap {
 }  // namespace
 
 void add_model_file_option(CLI::App& command, std::string& file) {
-  command.add_option("--model", file, "Llama-architecture GGUF file (default: the fetched model)");
+  command.add_option(
+      "--model", file,
+      "GGUF file, or folder with config.json and safetensors (default: the fetched model)");
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
@@ -97,12 +99,10 @@ OpenedModel open_model(const ModelOptions& options, const CudaSupport& cuda) {
   OpenedModel opened;
   opened.file = model_file_or_default(options.file);
   Lap lap;
-  const std::shared_ptr<const GgufFile> file = GgufFile::open(opened.file);
+  const auto source = open_model_source(opened.file);
   opened.load_seconds.file = lap.seconds();
-  opened.tokenizer = load_tokenizer(*file);
+  opened.tokenizer = kvscope::open_tokenizer(opened.file);
   opened.load_seconds.tokenizer = lap.seconds();
-  const auto source = open_gguf_model(file);
-  opened.load_seconds.file += lap.seconds();
   const DType dtype = dtype_of(options.dtype);
   const DType kv_dtype = options.kv_dtype.empty() ? dtype : dtype_of(options.kv_dtype);
   // Before anything long: what is not there shows at once.

@@ -10,6 +10,7 @@
 #include "harness/commands/conform.h"
 #include "harness/commands/doctor.h"
 #include "harness/commands/generate.h"
+#include "harness/commands/inspect.h"
 #include "harness/commands/list.h"
 #include "harness/commands/run.h"
 #include "harness/commands/score.h"
@@ -51,6 +52,7 @@ int run_kvscope(int argc, const char* const* argv, CudaSupport cuda) {
   add_stats_command(app, context);
   add_bench_command(app, context);
   add_doctor_command(app, context);
+  add_inspect_command(app, context);
   add_conform_command(app, context);
   return run_program(app, context, argc, argv);
 }

@@ -31,7 +31,7 @@ std::optional<ScoredIds> score_ids(Engine& engine, const ScoreRun& run,
   fit.in_stream = in_stream;
   ScoreArm arm;
   arm.policy = fit_policy(run.spec, fit);
-  require_storable(*arm.policy, engine.model().config);
+  require_suited(*arm.policy, engine.model().config);
   arm.in_stream = in_stream;
 
   const ModelConfig& config = engine.model().config;

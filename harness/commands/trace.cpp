@@ -92,6 +92,12 @@ ExitCode run_record(const RecordOptions& options, const CudaSupport& cuda) {
   if (options.ids_file.empty() == options.text_file.empty())
     throw UsageError("trace record: give one of --text FILE or --ids FILE.json");
   const OpenedModel opened = open_model(options.model, cuda);
+  const ModelConfig& config = opened.model->config;
+  if (config.window > 0 || config.query_scale > 0.0F || !config.rope_frequency.empty()) {
+    throw UsageError("trace record: " + config.name +
+                     " has sliding windows, or positions or scales that a trace does not hold; "
+                     "measure it with score or sweep");
+  }
   TraceFacts facts = facts_of(*opened.model);
   facts.layers = layers_of(options.layers, facts.n_layers);
   facts.store = options.store == "bf16" ? DType::kBF16 : DType::kF32;

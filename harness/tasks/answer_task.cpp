@@ -175,7 +175,9 @@ class AnswerTask final : public Task {
     outcome.has_output = true;
     outcome.output_ids = result.new_ids;
     std::span<const std::int32_t> spoken(result.new_ids);
-    if (!spoken.empty() && stop_token && spoken.back() == *stop_token) {
+    const std::vector<std::int32_t>& ends = run.engine.model().config.stop_tokens;
+    if (!spoken.empty() && stop_token &&
+        (spoken.back() == *stop_token || std::ranges::find(ends, spoken.back()) != ends.end())) {
       spoken = spoken.first(spoken.size() - 1);
     }
     outcome.output_text = run.tokenizer.decode(spoken);

@@ -36,7 +36,7 @@ FittedArm fit_arm(const TaskRun& run, const ArmPlan& arm, const FitRequest& requ
   fitted.spec = arm.policy;
   try {
     fitted.policy = fit_policy(arm.policy, request);
-    require_storable(*fitted.policy, run.engine.model().config);
+    require_suited(*fitted.policy, run.engine.model().config);
   } catch (const DoesNotFit& e) {
     fitted.policy = nullptr;
     fitted.skipped = skipped_outcome("does_not_fit", e.what());

@@ -6,6 +6,7 @@
 // or threads beside it.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "runner/engine/ledger.h"
 #include "runner/engine/logit_divergence.h"
 #include "runner/engine/probe_sink.h"
+#include "runner/model/config.h"
 #include "runner/policies/minference_index.h"
 #include "runner/policies/policy.h"
 #include "runner/policies/policy_state.h"
@@ -58,7 +60,14 @@ struct AttentionShape {
   int n_heads = 0;
   int n_kv_heads = 0;
   int head_dim = 0;
+  float query_scale = 0.0F;  // of q·k; 0: 1/√head_dim
+  int window = 0;            // newest positions that a row sees, its own included; 0: all
   int group() const { return n_heads / n_kv_heads; }
+  float scale() const {
+    return query_scale > 0.0F ? query_scale : 1.0F / std::sqrt(float(head_dim));
+  }
+  // The first position that a row sees.
+  int first_seen(int position) const { return window > 0 ? position - window + 1 : 0; }
   std::size_t row_floats() const {
     return std::size_t(n_heads + 2 * n_kv_heads) * head_dim;
   }  // q, k, v of a row
@@ -222,6 +231,22 @@ class Backend {
   virtual void swiglu(std::span<const float> gate_up, int rows, int d_ff,
                       std::span<float> y) = 0;  // [rows][gate d_ff | up d_ff] → [rows][d_ff]
   virtual void add(std::span<const float> x, std::span<float> y) = 0;  // y += x
+
+  // What blocks other than Llama's need (BlockForm). A backend that lacks them leaves them so and
+  // is never given such a model (ModelConfig::is_plain).
+  // y = (x − mean(x)) / √(var(x) + eps) · weight + bias, for each row.
+  virtual void layer_norm(std::span<const float> x, std::span<const float> weight,
+                          std::span<const float> bias, float eps, int rows, std::span<float> y);
+  virtual void add_bias(std::span<const float> bias, int rows,
+                        std::span<float> y);  // each row of y += bias
+  // RMS norm of every query and key head of qkv [rows][row_floats], in place. weights: [head_dim].
+  virtual void norm_heads(const AttentionShape& shape, std::span<const float> query_weight,
+                          std::span<const float> key_weight, float eps, int rows,
+                          std::span<float> qkv);
+  // [rows][gate d_ff | up d_ff], or [rows][d_ff] where there is no gate → [rows][d_ff]
+  virtual void activate(Activation activation, std::span<const float> x, int rows, int d_ff,
+                        std::span<float> y);
+
   // out[i] = row rows[i] of x, rows of `width` floats.
   virtual void copy_rows(std::span<const float> x, int width, std::span<const std::int32_t> rows,
                          std::span<float> out) = 0;

@@ -75,6 +75,36 @@ void MeteredBackend::add(std::span<const float> x, std::span<float> y) {
       "elementwise", 0, 0, [&] { inner_.add(x, y); }, [&] { return add_work(y.size()); });
 }
 
+void MeteredBackend::layer_norm(std::span<const float> x, std::span<const float> weight,
+                                std::span<const float> bias, float eps, int rows,
+                                std::span<float> y) {
+  meter(
+      "elementwise", 0, 0, [&] { inner_.layer_norm(x, weight, bias, eps, rows, y); },
+      [&] { return layer_norm_work(rows, int(weight.size())); });
+}
+
+void MeteredBackend::add_bias(std::span<const float> bias, int rows, std::span<float> y) {
+  meter(
+      "elementwise", 0, 0, [&] { inner_.add_bias(bias, rows, y); },
+      [&] { return add_bias_work(rows, int(bias.size())); });
+}
+
+void MeteredBackend::norm_heads(const AttentionShape& shape, std::span<const float> query_weight,
+                                std::span<const float> key_weight, float eps, int rows,
+                                std::span<float> qkv) {
+  meter(
+      "elementwise", 0, 0,
+      [&] { inner_.norm_heads(shape, query_weight, key_weight, eps, rows, qkv); },
+      [&] { return rms_norm_work(rows * (shape.n_heads + shape.n_kv_heads), shape.head_dim); });
+}
+
+void MeteredBackend::activate(Activation activation, std::span<const float> x, int rows, int d_ff,
+                              std::span<float> y) {
+  meter(
+      "elementwise", 0, 0, [&] { inner_.activate(activation, x, rows, d_ff, y); },
+      [&] { return activation_work(activation, rows, d_ff); });
+}
+
 void MeteredBackend::copy_rows(std::span<const float> x, int width,
                                std::span<const std::int32_t> rows, std::span<float> out) {
   meter(

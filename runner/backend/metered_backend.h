@@ -52,6 +52,14 @@ class MeteredBackend final : public Backend {
                 std::span<float> y) override;
   void swiglu(std::span<const float> gate_up, int rows, int d_ff, std::span<float> y) override;
   void add(std::span<const float> x, std::span<float> y) override;
+  void layer_norm(std::span<const float> x, std::span<const float> weight,
+                  std::span<const float> bias, float eps, int rows, std::span<float> y) override;
+  void add_bias(std::span<const float> bias, int rows, std::span<float> y) override;
+  void norm_heads(const AttentionShape& shape, std::span<const float> query_weight,
+                  std::span<const float> key_weight, float eps, int rows,
+                  std::span<float> qkv) override;
+  void activate(Activation activation, std::span<const float> x, int rows, int d_ff,
+                std::span<float> y) override;
   void copy_rows(std::span<const float> x, int width, std::span<const std::int32_t> rows,
                  std::span<float> out) override;
   void greedy(std::span<const float> logits, int rows, std::span<std::int32_t> ids) override;

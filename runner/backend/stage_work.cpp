@@ -39,6 +39,22 @@ StageWork swiglu_work(int rows, int d_ff) {
 
 StageWork add_work(std::size_t n) { return {double(n), kFloat * 3.0 * double(n)}; }
 
+StageWork layer_norm_work(int rows, int d_model) {
+  const double n = double(rows) * d_model;
+  return {7.0 * n, kFloat * (2.0 * n + 2.0 * d_model)};  // mean; distance, square, add; scale …
+}
+
+StageWork add_bias_work(int rows, int width) {
+  const double n = double(rows) * width;
+  return {n, kFloat * (2.0 * n + width)};
+}
+
+StageWork activation_work(Activation activation, int rows, int d_ff) {
+  const double n = double(rows) * d_ff;
+  const double flops = activation == Activation::kRelu ? 1.0 : 8.0;  // an exponential counts one
+  return {flops * n, kFloat * (is_gated(activation) ? 3.0 : 2.0) * n};
+}
+
 StageWork copy_rows_work(std::size_t n) { return {0.0, kFloat * 2.0 * double(n)}; }
 
 StageWork greedy_work(std::size_t n_logits) {

@@ -208,6 +208,13 @@ class Decoder {
     rows_ = std::move(next);
   }
 
+  // Where an answer ends at all, it does at any of the model's own ends too.
+  bool stops(const GenerateRequest& request, std::int32_t token) const {
+    const std::vector<std::int32_t>& ends = context_.model.config.stop_tokens;
+    return request.stop_token &&
+           (token == *request.stop_token || std::ranges::find(ends, token) != ends.end());
+  }
+
   std::optional<std::int32_t> next_token(Row& row, Role role, std::size_t at) {
     DecodeArm& arm = row.sample->arms[row.arm];
     GenerateArmResult& result = arm.result;
@@ -217,7 +224,7 @@ class Decoder {
       const std::int32_t token = greedy_[at];
       result.new_ids.push_back(token);
       const bool ends =
-          token == request.stop_token || int(result.new_ids.size()) >= request.max_new_tokens;
+          stops(request, token) || int(result.new_ids.size()) >= request.max_new_tokens;
       return ends ? std::nullopt : std::optional(token);
     }
     if (role == kGold) {
@@ -235,8 +242,7 @@ class Decoder {
     const std::int32_t token = answer[index];
     result.forced_delta_nll_nats.push_back(float((lse_[at] - double(asked_[at].forced)) -
                                                  (lse_[full] - double(asked_[at].forced_full))));
-    const bool full_goes_on =
-        token != request.stop_token && int(answer.size()) < request.max_new_tokens;
+    const bool full_goes_on = !stops(request, token) && int(answer.size()) < request.max_new_tokens;
     return full_goes_on ? std::optional(token) : std::nullopt;
   }
 

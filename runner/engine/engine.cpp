@@ -2,7 +2,6 @@
 
 #include "runner/base/error.h"
 #include "runner/engine/engine_impl.h"
-#include "runner/engine/rope_table.h"
 #include "runner/policies/registry.h"
 
 namespace kvscope {
@@ -14,7 +13,12 @@ bool has_bounded_positions(const Policy& policy, bool in_stream, int context_len
   return bounded_slots(policy, in_stream) <= context_length;
 }
 
-void require_storable(const Policy& policy, const ModelConfig& config) {
+void require_suited(const Policy& policy, const ModelConfig& config) {
+  if (config.form.learned_positions && policy.positions() != PositionMode::kAbsolute) {
+    throw DoesNotFit("positions of " + config.architecture +
+                     " models are learned vectors in the text, not angles of keys: they cannot be "
+                     "shifted; write positions=absolute");
+  }
   const Storage& storage = policy.storage();
   if (storage.format != Storage::Format::kKivi) return;
   try {
@@ -29,20 +33,13 @@ int bounded_slots(const Policy& policy, bool in_stream) { return policy.most_slo
 Engine::Impl::Impl(const Model& model, Backend& backend)
     : context(model, backend), forward(model, backend) {}
 
-void Engine::Impl::cover_positions(int n) {
-  if (n <= context.rope.n_positions) return;
-  const ModelConfig& c = context.model.config;
-  context.rope =
-      make_rope_table(c.head_dim, c.rope_theta, std::max(n, std::min(c.context_length, 2 * n)),
-                      context.backend.memory());
-}
-
 void Engine::Impl::require_context(int positions, const char* what) const {
   const int limit = context.model.config.context_length;
-  if (positions <= limit || beyond_context) return;
+  const bool learned = context.model.config.form.learned_positions;
+  if (positions <= limit || (beyond_context && !learned)) return;
   throw UsageError(std::string(what) + " needs " + std::to_string(positions) +
                    " absolute positions, the model was trained for " + std::to_string(limit) +
-                   ": shorten the text or pass --beyond-context");
+                   ": shorten the text" + (learned ? "" : " or pass --beyond-context"));
 }
 
 void Engine::Impl::require_tokens(std::span<const std::int32_t> ids, const char* what) const {
@@ -64,7 +61,7 @@ void Engine::use_prefix_cache(std::int64_t max_bytes) {
   impl_->prefixes.reset();
   const Model& model = impl_->context.model;
   if (max_bytes > 0)
-    impl_->prefixes.emplace(max_bytes, model.config.n_layers, model.attention_shape());
+    impl_->prefixes.emplace(max_bytes, model.config.n_layers, model.attention_shape(0));
 }
 PrefixCacheCounters Engine::prefix_counters() const {
   return impl_->prefixes ? impl_->prefixes->counters() : PrefixCacheCounters{};

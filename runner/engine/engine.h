@@ -25,8 +25,9 @@ namespace kvscope {
 // on top of it) that fits the context.
 bool has_bounded_positions(const Policy& policy, bool in_stream, int context_length);
 
-// Throws DoesNotFit where the policy's storage does not suit heads of the model's size.
-void require_storable(const Policy& policy, const ModelConfig& config);
+// Throws DoesNotFit where the policy's storage does not suit heads of the model's size, or its
+// position mode the model's positions.
+void require_suited(const Policy& policy, const ModelConfig& config);
 
 // ---- score ----
 

@@ -12,7 +12,6 @@ int bounded_slots(const Policy& policy, bool in_stream);
 struct Engine::Impl {
   Impl(const Model& model, Backend& backend);
 
-  void cover_positions(int n);  // makes the rotation table long enough
   // Throws UsageError if `positions` absolute positions exceed the model's context and that was not
   // allowed.
   void require_context(int positions, const char* what) const;

@@ -56,7 +56,7 @@ std::optional<std::vector<std::vector<GenerateArmResult>>> Engine::generate(
           return has_bounded_positions(*arm.policy, false, c.context_length);
         });
     if (!all_bounded) impl_->require_context(longest, "generate");
-    impl_->cover_positions(longest + 1);
+    impl_->context.cover_positions(longest + 1);
   }
   for (const GenerateRequest& request : requests) {
     const auto start = Clock::now();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runner/engine/rope_table.h"
+
 namespace kvscope {
 
 namespace {
@@ -25,14 +27,22 @@ RowRule after_rule(const Policy& policy, ProbeSink* probe) {
   return row_rule(policy, policy.scan_rule(), probe, policy.every());
 }
 
-EngineContext::EngineContext(const Model& own_model, Backend& own_backend, RopeTable own_rope)
+EngineContext::EngineContext(const Model& own_model, Backend& own_backend)
     : model(own_model),
       backend(own_backend),
       pages(model.page_shape(), backend.memory()),
       ghost_pages({model.config.head_dim, model.kv_dtype, false}, backend.memory()),
-      rope(std::move(own_rope)),
       pass(backend.memory()),
       logits(backend.memory()) {}
+
+void EngineContext::cover_positions(int n) {
+  if (n <= rope.n_positions) return;
+  const ModelConfig& c = model.config;
+  const int n_positions = std::max(n, std::min(c.context_length, 2 * n));
+  rope = make_rope_table(c, c.rope_frequency, n_positions, backend.memory());
+  if (!c.windowed_rope_frequency.empty())
+    windowed_rope = make_rope_table(c, c.windowed_rope_frequency, n_positions, backend.memory());
+}
 
 PagePool& EngineContext::pool_of(const Storage& storage) {
   const auto format = [&] {
@@ -98,7 +108,7 @@ LayerPass::LayerPass(EngineContext& context, Forward& forward, const PassRequest
       forward_(forward),
       request_(request),
       arms_(arms.begin(), arms.end()),
-      shape_(context.model.attention_shape()),
+      shape_(context.model.attention_shape(0)),
       n_layers_(context.model.config.n_layers),
       n_tokens_(int(request.tokens.size())),
       cascades_(arms.size()) {
@@ -191,12 +201,12 @@ bool LayerPass::run(const std::function<bool()>& stop, const ChunkDone& chunk_do
 bool LayerPass::run_chunk(const std::function<bool()>& stop) {
   const auto d_model = std::size_t(context_.model.config.d_model);
   if (dense_rows_ > 0) {
-    forward_.embed(request_.tokens.first(dense_rows_).subspan(known_rows_),
+    forward_.embed(request_.tokens.first(dense_rows_).subspan(known_rows_), known_rows_,
                    x_.subspan(known_rows_ * d_model, (dense_rows_ - known_rows_) * d_model));
   }
   for (const Rows& rows : rows_) {
     if (rows.kind == Kind::kDense) continue;
-    forward_.embed(request_.tokens.subspan(rows.first_token, rows.n_rows),
+    forward_.embed(request_.tokens.subspan(rows.first_token, rows.n_rows), rows.first_token,
                    x_.subspan(rows.first_row * d_model, rows.n_rows * d_model));
   }
   const int n_rows = int(total_rows_) - known_rows_;
@@ -204,6 +214,7 @@ bool LayerPass::run_chunk(const std::function<bool()>& stop) {
   const std::span<float> x = x_.subspan(known_rows_ * d_model);
   for (int layer = 0; layer < n_layers_; ++layer) {
     if (stop && stop()) return false;
+    shape_ = context_.model.attention_shape(layer);
     forward_.project(layer, x, n_rows, RowKind::kPass,
                      qkv_.subspan(known_rows_ * shape_.row_floats()));
     run_dense(layer);
@@ -265,20 +276,20 @@ void LayerPass::run_dense(int layer) {
       context_.backend.sync();
       request_.prefix->read(layer, qkv_row(0), lse.data());
     }
-    context_.backend.attend_dense(shape_, context_.rope,
+    context_.backend.attend_dense(shape_, context_.rope_of(layer),
                                   {heads, qkv_row(0), attention_row(0), prompt, 0,
                                    wants_lse ? lse.data() : nullptr, known_rows_});
     if (request_.prefix != nullptr) {
       context_.backend.sync();
       request_.prefix->write(layer, qkv_row(0), lse.data());
     }
-    PromptStatistics statistics(context_.backend, shape_, context_.rope, heads, qkv_row(0),
-                                lse.data(), prompt);
+    PromptStatistics statistics(context_.backend, shape_, context_.rope_of(layer), heads,
+                                qkv_row(0), lse.data(), prompt);
     if (!cutting.empty()) cut(layer, cutting, statistics, qkv_row(0));
   }
   if (dense_rows_ > prompt) {
     context_.backend.attend_dense(
-        shape_, context_.rope,
+        shape_, context_.rope_of(layer),
         {heads, qkv_row(prompt), attention_row(prompt), dense_rows_ - prompt, prompt, nullptr});
   }
 }
@@ -292,8 +303,8 @@ void LayerPass::cut(int layer, std::span<const std::size_t> arms, PromptStatisti
     if (layer == 0) cascades_[i] = arms_[i].policy->make_cascade();
     cuts.back().cascade = cascades_[i].get();
   }
-  cut_prompt(context_.backend, shape_, context_.rope, layer, n_layers_, prompt, qkv, statistics,
-             cuts);
+  cut_prompt(context_.backend, shape_, context_.rope_of(layer), layer, n_layers_, prompt, qkv,
+             statistics, cuts);
   for (std::size_t k = 0; k < arms.size(); ++k) {
     PassResult& result = results_[arms[k]];
     result.account.prompt_layer(prompt, shape_.n_kv_heads,
@@ -312,10 +323,10 @@ void LayerPass::run_sparse(std::size_t arm, int layer) {
   const float* qkv = qkv_row(rows_[arm].first_row);
   std::vector<HeadCache> heads(shape_.n_kv_heads, HeadCache(&context_.pages));
   const std::span<float> lse = context_.pass.lse.floats(std::size_t(shape_.n_heads) * prompt);
-  attend_sparse_prompt(context_.backend, shape_, context_.rope,
+  attend_sparse_prompt(context_.backend, shape_, context_.rope_of(layer),
                        *arms_[arm].policy->sparse_prefill(), heads.data(), qkv, prompt,
                        attention_row(rows_[arm].first_row), lse.data(), results_[arm].sparse);
-  PromptStatistics statistics(context_.backend, shape_, context_.rope, heads.data(), qkv,
+  PromptStatistics statistics(context_.backend, shape_, context_.rope_of(layer), heads.data(), qkv,
                               lse.data(), prompt);
   cut(layer, {&arm, 1}, statistics, qkv);
 }
@@ -386,7 +397,7 @@ void LayerPass::run_scan_phase(int layer, bool prompt_phase) {
   // Units of a whole layer take longest: first, for balance.
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const ScanJob& a, const ScanJob& b) { return a.n_kv_heads > b.n_kv_heads; });
-  context_.backend.scan(shape_, context_.rope, jobs);
+  context_.backend.scan(shape_, context_.rope_of(layer), jobs);
   for (const Scan& scan : scans) {
     const bool cut = follows_prompt(rows_[scan.arm]) || rows_[scan.arm].kind == Kind::kSparse;
     const int first_own = cut ? request_.prompt_tokens : 0;

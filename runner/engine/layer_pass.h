@@ -42,19 +42,24 @@ struct LogitBuffers {
 
 // What an engine's passes share.
 struct EngineContext {
-  EngineContext(const Model& model, Backend& backend, RopeTable rope = {});
+  EngineContext(const Model& model, Backend& backend);
 
   const Model& model;
   Backend& backend;
   PagePool pages;        // keys and values
   PagePool ghost_pages;  // evicted keys that probes remember
-  RopeTable rope;
-  bool host_rules = false;  // run every rule through its host code (tests)
+  RopeTable rope = {};
+  RopeTable windowed_rope = {};  // of layers with a window that turn otherwise; else not used
+  bool host_rules = false;       // run every rule through its host code (tests)
   PassBuffers pass;
   LogitBuffers logits;
   std::map<KvFormat, PagePool> quantised_pages = {};  // as arms ask for them
 
   PagePool& pool_of(const Storage& storage);
+  void cover_positions(int n);  // makes the rotation tables long enough
+  const RopeTable& rope_of(int layer) const {
+    return model.config.uses_windowed_rope(layer) ? windowed_rope : rope;
+  }
 };
 
 struct PassArm {
@@ -165,7 +170,7 @@ class LayerPass {
   Forward& forward_;
   PassRequest request_;
   std::vector<PassArm> arms_;
-  AttentionShape shape_;
+  AttentionShape shape_;  // of the layer in work
   int n_layers_;
   int n_tokens_;
   int begin_ = 0;  // of the chunk

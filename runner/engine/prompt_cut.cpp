@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "runner/engine/rope_table.h"
 
@@ -53,7 +54,14 @@ PromptLayer PromptStatistics::view(const PromptNeed& need, int layer, int n_laye
   if (need.keys && keys_.empty()) keys_ = by_head(n_heads, n_kv_heads, true);
   if (need.raw_keys && raw_keys_.empty()) raw_keys_ = by_head(n_heads, n_kv_heads, false);
   if (need.values && values_.empty()) values_ = by_head(n_heads + n_kv_heads, n_kv_heads, false);
-  if (need.queries && queries_.empty()) queries_ = by_head(0, n_heads, false);
+  if (need.queries && queries_.empty()) {
+    queries_ = by_head(0, n_heads, false);
+    // Policies take q·k/√d for a logit; here another scale is the model's.
+    const float scale = shape_.scale() * std::sqrt(float(shape_.head_dim));
+    if (shape_.query_scale > 0.0F) {
+      for (float& q : queries_) q *= scale;
+    }
+  }
   if (need.keys) view.keys = keys_;
   if (need.raw_keys) view.raw_keys = raw_keys_;
   if (need.values) view.values = values_;

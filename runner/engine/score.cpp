@@ -70,7 +70,7 @@ std::optional<std::vector<ScoreArmResult>> Engine::score(const ScoreRequest& req
     slots = std::max(slots, bounded_slots(*arm.policy, arm.in_stream));
   }
   if (!all_bounded) impl_->require_context(n_tokens, "score");
-  impl_->cover_positions(1 + (all_bounded ? slots : n_tokens));
+  impl_->context.cover_positions(1 + (all_bounded ? slots : n_tokens));
   if (request.advanced) request.advanced(0);
   if (request.token_major)
     return score_token_major(impl_->context, impl_->forward, request, arms, stop);

@@ -6,7 +6,6 @@
 
 #include "runner/base/error.h"
 #include "runner/base/splitmix.h"
-#include "runner/engine/rope_table.h"
 #include "runner/engine/step_batch.h"
 
 namespace kvscope {
@@ -19,12 +18,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 class Profiler {
  public:
   Profiler(const Model& model, Backend& backend, const ProfileOptions& options)
-      : metered_(backend),
-        context_(model, metered_,
-                 make_rope_table(model.config.head_dim, model.config.rope_theta,
-                                 options.prompt_tokens + options.decode_steps, backend.memory())),
-        forward_(model, metered_),
-        options_(options) {
+      : metered_(backend), context_(model, metered_), forward_(model, metered_), options_(options) {
+    context_.cover_positions(options.prompt_tokens + options.decode_steps);
     for (int i = 0; i < options.prompt_tokens; ++i) {  // any text: the work is the same
       prompt_.push_back(std::int32_t(smix(std::uint64_t(i)) % std::uint64_t(model.config.n_vocab)));
     }

@@ -3,18 +3,23 @@
 namespace kvscope {
 
 std::span<const float> StepBatch::run(std::span<const StepRow> rows) {
-  const AttentionShape shape = context_.model.attention_shape();
+  AttentionShape shape = context_.model.attention_shape(0);
   const auto d_model = std::size_t(context_.model.config.d_model);
   const auto d_attention = std::size_t(shape.n_heads) * shape.head_dim;
   const int n = int(rows.size());
   tokens_.clear();
-  for (const StepRow& row : rows) tokens_.push_back(row.token);
+  positions_.clear();
+  for (const StepRow& row : rows) {
+    tokens_.push_back(row.token);
+    positions_.push_back(row.position);
+  }
   const std::span<float> x = x_.floats(n * d_model);
   const std::span<float> qkv = qkv_.floats(n * shape.row_floats());
   const std::span<float> attention = attention_.floats(n * d_attention);
   steps_.resize(std::size_t(n) * shape.n_kv_heads);
-  forward_.embed(tokens_, x);
+  forward_.embed(tokens_, positions_, x);
   for (int layer = 0; layer < context_.model.config.n_layers; ++layer) {
+    shape = context_.model.attention_shape(layer);
     forward_.project(layer, x, n, RowKind::kStep, qkv);
     jobs_.clear();
     for (int i = 0; i < n; ++i) {
@@ -23,7 +28,7 @@ std::span<const float> StepBatch::run(std::span<const StepRow> rows) {
                      rows[i].position, rows[i].rows_before, rows[i].rows_after},
                     steps_.data() + std::size_t(i) * shape.n_kv_heads);
     }
-    context_.backend.scan(shape, context_.rope, jobs_);
+    context_.backend.scan(shape, context_.rope_of(layer), jobs_);
     for (int i = 0; i < n; ++i) {
       if (rows[i].account == nullptr) continue;
       add_steps(*rows[i].account, rows[i].account_row, 1, shape, rows[i].how,

@@ -38,6 +38,7 @@ class StepBatch {
   EngineContext& context_;
   Forward& forward_;
   std::vector<std::int32_t> tokens_;
+  std::vector<std::int32_t> positions_;
   Scratch x_;          // [rows][d_model]
   Scratch qkv_;        // [rows][row_floats]
   Scratch attention_;  // [rows][n_heads * head_dim]

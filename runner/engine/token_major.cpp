@@ -25,7 +25,7 @@ struct ArmState {
 // Empty caches with the rule's state started, or the prompt done the way the arm asks.
 bool start_arm(EngineContext& context, Forward& forward, const ScoreRequest& request,
                const ScoreArm& arm, ArmState& state, const StopRequested& stop) {
-  const AttentionShape shape = context.model.attention_shape();
+  const AttentionShape shape = context.model.attention_shape(0);
   state.hidden = SharedVector<float>(context.backend.memory());
   state.how = after_rule(*arm.policy, arm.probe);
   state.account =

@@ -3,6 +3,7 @@
 // groups, described at each function.
 #include "runner/model/dequantize.h"
 
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -113,6 +114,70 @@ void q4_k_block(Bytes p, float* out) { k_block(p, nullptr, p + 16, out); }
 
 void q5_k_block(Bytes p, float* out) { k_block(p, p + 16, p + 48, out); }
 
+// Of the 64 quants of Q2_K and Q3_K: a half of 128 elements has four quarters k of 32 whose two
+// bits are bits 2k, 2k + 1 of quants[32h + l].
+int two_bits(Bytes quants, int element) {
+  const int quarter = element % 128 / 32;
+  return (quants[32 * (element / 128) + element % 32] >> (2 * quarter)) & 3;
+}
+
+// Scales[16], quants[64], half d, half dmin: a byte's low half is the scale of 16 elements, its
+// high half their minimum. (d · scale) · q − (dmin · min)
+void q2_k_block(Bytes p, float* out) {
+  const float d = half_at(p + 80);
+  const float dmin = half_at(p + 82);
+  for (int e = 0; e < 256; ++e) {
+    const int packed = p[e / 16];
+    const float scale = d * static_cast<float>(packed & 0xF);
+    const float min = dmin * static_cast<float>(packed >> 4);
+    out[e] = scale * static_cast<float>(two_bits(p + 16, e)) - min;
+  }
+}
+
+// Third bits[32] (bit 4h + k of byte l for element l of quarter k of half h), quants[64],
+// packed[12], half d. A scale of 16 elements has six bits: the lower four of scales 0 … 7 are the
+// low halves of packed[0 … 7], those of 8 … 15 the high halves; the upper two of scale j are bits
+// 2(j / 4), … of packed[8 + j mod 4]. (d · (scale − 32)) · (q − 4)
+void q3_k_block(Bytes p, float* out) {
+  const Bytes packed = p + 96;
+  const float d = half_at(p + 108);
+  for (int e = 0; e < 256; ++e) {
+    const int j = e / 16;
+    const int lower = (packed[j % 8] >> (4 * (j / 8))) & 0xF;
+    const int upper = (packed[8 + j % 4] >> (2 * (j / 4))) & 3;
+    const float scale = d * static_cast<float>((lower | (upper << 4)) - 32);
+    const int third = (p[e % 32] >> (e / 32)) & 1;
+    out[e] = scale * static_cast<float>((two_bits(p + 32, e) | (third << 2)) - 4);
+  }
+}
+
+// The levels of IQ4_NL and IQ4_XS lie closer near zero.
+constexpr std::array<int, 16> kLevels = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                         1,    13,   25,  38,  53,  69,  89,  113};
+
+// half d, quants[16]: d · level(q)
+void iq4_nl_block(Bytes p, float* out) {
+  const float d = half_at(p);
+  for (int l = 0; l < 32; ++l)
+    out[l] = d * static_cast<float>(kLevels[static_cast<std::size_t>(nibble(p + 2, l))]);
+}
+
+// half d, upper bits (16), lower halves[4], quants[128]: eight sub-blocks of 32 with a scale of six
+// bits each. (d · (scale − 32)) · level(q)
+void iq4_xs_block(Bytes p, float* out) {
+  const float d = half_at(p);
+  const int high = u16_at(p + 2);
+  for (int j = 0; j < 8; ++j) {
+    const int lower = (p[4 + j / 2] >> (4 * (j % 2))) & 0xF;
+    const int upper = (high >> (2 * j)) & 3;
+    const float scale = d * static_cast<float>((lower | (upper << 4)) - 32);
+    for (int l = 0; l < 32; ++l) {
+      const auto q = static_cast<std::size_t>(nibble(p + 8 + 16 * j, l));
+      out[32 * j + l] = scale * static_cast<float>(kLevels[q]);
+    }
+  }
+}
+
 // low[128], high[64], int8 scales[16], half d. A half of 128 elements has four quarters k of 32:
 // quarters 0, 1 are the low and 2, 3 the high halves of low[64h …], the upper two bits are bits 2k,
 // 2k + 1 of high[32h + l]; a scale serves 16 elements. (d · scale) · (q − 32)
@@ -152,6 +217,14 @@ BlockFunction function_for(TensorType type) {
       return q5_1_block;
     case TensorType::kQ8_0:
       return q8_0_block;
+    case TensorType::kQ2_K:
+      return q2_k_block;
+    case TensorType::kQ3_K:
+      return q3_k_block;
+    case TensorType::kIQ4_NL:
+      return iq4_nl_block;
+    case TensorType::kIQ4_XS:
+      return iq4_xs_block;
     case TensorType::kQ4_K:
       return q4_k_block;
     case TensorType::kQ5_K:

@@ -1,6 +1,7 @@
 #include "runner/model/model.h"
 
 #include <algorithm>
+#include <span>
 
 #include "runner/base/sha256.h"
 
@@ -57,36 +58,79 @@ Model load_model(const WeightSource& source, Backend& backend, DType dtype, DTyp
   model.weights_sha256 = source.sha256();
   model.backend = backend.name();
   const ModelConfig& c = model.config;
+  const BlockForm& form = c.form;
   const int d_query = c.n_heads * c.head_dim;
   const int d_kv = c.n_kv_heads * c.head_dim;
-  model.embedding = backend.pack_embedding(
-      [&](int first, int n, float* out) {
-        source.read_rows("token_embd.weight", c.n_vocab, c.d_model, first, n, out);
-      },
-      c.n_vocab, c.d_model, dtype);
+  const auto pack_table = [&](const char* name, int n_rows, float scale) {
+    return backend.pack_embedding(
+        [&source, &c, name, n_rows, scale](int first, int n, float* out) {
+          source.read_rows(name, n_rows, c.d_model, first, n, out);
+          if (scale == 1.0F) return;
+          const std::span<float> rows(out, std::size_t(n) * c.d_model);
+          for (float& value : rows) value *= scale;
+        },
+        n_rows, c.d_model, dtype);
+  };
+  model.embedding = pack_table("token_embd.weight", c.n_vocab, c.embedding_scale);
+  if (form.learned_positions)
+    model.positions = pack_table("position_embd.weight", c.context_length, 1.0F);
   model.head = pack_stacked(source, backend,
                             {{c.tied_head ? "token_embd.weight" : "output.weight", c.n_vocab}},
                             c.d_model, dtype);
-  const auto read_norm = [&](const std::string& name) {
-    const std::vector<float> values = source.read(name, 1, c.d_model);
-    return SharedVector<float>(values.begin(), values.end(), backend.memory());
+  const auto read_vectors = [&](const std::vector<Part>& parts) {
+    SharedVector<float> all(backend.memory());
+    for (const Part& part : parts) {
+      const std::vector<float> values = source.read(part.name, 1, part.n_out);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
   };
-  model.final_norm = read_norm("output_norm.weight");
+  const auto read_norm = [&](const std::string& name) {
+    NormWeights norm;
+    norm.weight = read_vectors({{name + ".weight", c.d_model}});
+    if (form.norm == Norm::kLayer) norm.bias = read_vectors({{name + ".bias", c.d_model}});
+    return norm;
+  };
+  model.final_norm = read_norm("output_norm");
   for (int l = 0; l < c.n_layers; ++l) {
-    const auto name = [&](const char* part) {
-      return "blk." + std::to_string(l) + "." + part + ".weight";
+    const std::string block = "blk." + std::to_string(l) + ".";
+    const auto parts = [&](std::vector<Part> named, const char* kind) {
+      for (Part& part : named) part.name = block + part.name + kind;
+      return named;
     };
-    const auto pack = [&](const std::vector<Part>& parts, int n_in) {
-      return pack_stacked(source, backend, parts, n_in, dtype);
+    const auto pack = [&](const std::vector<Part>& named, int n_in) {
+      return pack_stacked(source, backend, parts(named, ".weight"), n_in, dtype);
     };
+    const auto biases = [&](const std::vector<Part>& named) {
+      return read_vectors(parts(named, ".bias"));
+    };
+    const auto weights = [&](const char* name, int n) {
+      return read_vectors(parts({{name, n}}, ".weight"));
+    };
+    const std::vector<Part> qkv = {{"attn_q", d_query}, {"attn_k", d_kv}, {"attn_v", d_kv}};
+    std::vector<Part> gate_up = {{"ffn_up", c.d_ff}};
+    if (is_gated(form.activation)) gate_up.insert(gate_up.begin(), {"ffn_gate", c.d_ff});
     LayerWeights layer;
-    layer.attention_norm = read_norm(name("attn_norm"));
-    layer.qkv = pack({{name("attn_q"), d_query}, {name("attn_k"), d_kv}, {name("attn_v"), d_kv}},
-                     c.d_model);
-    layer.output = pack({{name("attn_output"), c.d_model}}, d_query);
-    layer.mlp_norm = read_norm(name("ffn_norm"));
-    layer.gate_up = pack({{name("ffn_gate"), c.d_ff}, {name("ffn_up"), c.d_ff}}, c.d_model);
-    layer.down = pack({{name("ffn_down"), c.d_model}}, c.d_ff);
+    layer.attention_norm = read_norm(block + "attn_norm");
+    layer.qkv = pack(qkv, c.d_model);
+    layer.output = pack({{"attn_output", c.d_model}}, d_query);
+    layer.mlp_norm = read_norm(block + "ffn_norm");
+    layer.gate_up = pack(gate_up, c.d_model);
+    layer.down = pack({{"ffn_down", c.d_model}}, c.d_ff);
+    if (form.qkv_bias) layer.qkv_bias = biases(qkv);
+    if (form.qk_norm) {
+      layer.query_norm = weights("attn_q_norm", c.head_dim);
+      layer.key_norm = weights("attn_k_norm", c.head_dim);
+    }
+    if (form.output_bias) layer.output_bias = biases({{"attn_output", c.d_model}});
+    if (form.mlp_bias) {
+      layer.gate_up_bias = biases(gate_up);
+      layer.down_bias = biases({{"ffn_down", c.d_model}});
+    }
+    if (form.post_norms) {
+      layer.post_attention_norm = weights("post_attention_norm", c.d_model);
+      layer.post_mlp_norm = weights("post_ffw_norm", c.d_model);
+    }
     model.layers.push_back(std::move(layer));
   }
   return model;

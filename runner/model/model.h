@@ -11,13 +11,28 @@
 
 namespace kvscope {
 
+// A norm's weight and, for LayerNorm, its bias: [d_model] each.
+struct NormWeights {
+  SharedVector<float> weight;
+  SharedVector<float> bias;
+};
+
+// Vectors that a model's form (BlockForm) does not have are empty.
 struct LayerWeights {
-  SharedVector<float> attention_norm;     // [d_model]
-  std::unique_ptr<PackedMatrix> qkv;      // [(n_heads + 2 n_kv_heads) * head_dim][d_model]
-  std::unique_ptr<PackedMatrix> output;   // [d_model][n_heads * head_dim]
-  SharedVector<float> mlp_norm;           // [d_model]
-  std::unique_ptr<PackedMatrix> gate_up;  // [2 * d_ff][d_model]
+  NormWeights attention_norm;
+  std::unique_ptr<PackedMatrix> qkv;        // [(n_heads + 2 n_kv_heads) * head_dim][d_model]
+  SharedVector<float> qkv_bias;             // [(n_heads + 2 n_kv_heads) * head_dim]
+  SharedVector<float> query_norm;           // [head_dim]
+  SharedVector<float> key_norm;             // [head_dim]
+  std::unique_ptr<PackedMatrix> output;     // [d_model][n_heads * head_dim]
+  SharedVector<float> output_bias;          // [d_model]
+  SharedVector<float> post_attention_norm;  // [d_model]
+  NormWeights mlp_norm;
+  std::unique_ptr<PackedMatrix> gate_up;  // [2 * d_ff][d_model]; without a gate [d_ff][d_model]
+  SharedVector<float> gate_up_bias;       // as many as gate_up has rows
   std::unique_ptr<PackedMatrix> down;     // [d_model][d_ff]
+  SharedVector<float> down_bias;          // [d_model]
+  SharedVector<float> post_mlp_norm;      // [d_model]
 };
 
 struct Model {
@@ -27,12 +42,14 @@ struct Model {
   std::string weights_sha256;    // of the file
   std::string backend = "cpu";   // name of the one that holds the weights
   std::unique_ptr<EmbeddingTable> embedding;
+  std::unique_ptr<EmbeddingTable> positions;  // [context_length][d_model], where they are learned
   std::vector<LayerWeights> layers;
-  SharedVector<float> final_norm;      // [d_model]
+  NormWeights final_norm;
   std::unique_ptr<PackedMatrix> head;  // [n_vocab][d_model]
 
-  AttentionShape attention_shape() const {
-    return {config.n_heads, config.n_kv_heads, config.head_dim};
+  AttentionShape attention_shape(int layer) const {
+    return {config.n_heads, config.n_kv_heads, config.head_dim, config.query_scale,
+            config.window_of(layer)};
   }
   PageShape page_shape() const { return {config.head_dim, kv_dtype, true}; }
   // Bytes of keys and values that one token holds in all layers (46,080 for SmolLM2-135M in f32).

@@ -6,7 +6,7 @@
 namespace kvscope {
 namespace {
 
-constexpr std::array<BlockFormat, 11> kFormats = {{
+constexpr std::array<BlockFormat, 15> kFormats = {{
     {TensorType::kF32, "F32", 1, 4},
     {TensorType::kF16, "F16", 1, 2},
     {TensorType::kBF16, "BF16", 1, 2},
@@ -15,24 +15,24 @@ constexpr std::array<BlockFormat, 11> kFormats = {{
     {TensorType::kQ5_0, "Q5_0", 32, 2 + 4 + 16},
     {TensorType::kQ5_1, "Q5_1", 32, 2 + 2 + 4 + 16},
     {TensorType::kQ8_0, "Q8_0", 32, 2 + 32},
+    {TensorType::kQ2_K, "Q2_K", 256, 16 + 64 + 2 + 2},
+    {TensorType::kQ3_K, "Q3_K", 256, 32 + 64 + 12 + 2},
     {TensorType::kQ4_K, "Q4_K", 256, 2 + 2 + 12 + 128},
     {TensorType::kQ5_K, "Q5_K", 256, 2 + 2 + 12 + 32 + 128},
     {TensorType::kQ6_K, "Q6_K", 256, 128 + 64 + 16 + 2},
+    {TensorType::kIQ4_NL, "IQ4_NL", 32, 2 + 16},
+    {TensorType::kIQ4_XS, "IQ4_XS", 256, 2 + 2 + 4 + 128},
 }};
 
 // Only so that a refusal can say what the file holds.
-constexpr std::array<std::pair<std::uint32_t, const char*>, 18> kOtherNames = {{{9, "Q8_1"},
-                                                                                {10, "Q2_K"},
-                                                                                {11, "Q3_K"},
+constexpr std::array<std::pair<std::uint32_t, const char*>, 14> kOtherNames = {{{9, "Q8_1"},
                                                                                 {15, "Q8_K"},
                                                                                 {16, "IQ2_XXS"},
                                                                                 {17, "IQ2_XS"},
                                                                                 {18, "IQ3_XXS"},
                                                                                 {19, "IQ1_S"},
-                                                                                {20, "IQ4_NL"},
                                                                                 {21, "IQ3_S"},
                                                                                 {22, "IQ2_S"},
-                                                                                {23, "IQ4_XS"},
                                                                                 {24, "I8"},
                                                                                 {25, "I16"},
                                                                                 {26, "I32"},

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "runner/engine/rope_table.h"
-
 namespace kvscope {
 
 namespace {
@@ -26,10 +24,10 @@ TraceReplay::TraceReplay(const TraceFacts& facts, Backend& backend, ReplayReques
     : facts_(facts),
       shape_(facts.shape()),
       model_(shape_of(facts)),
-      context_(model_, backend,
-               make_rope_table(facts.head_dim, facts.rope_theta, facts.n_tokens + 1)),
+      context_(model_, backend),
       prompt_tokens_(request.prompt_tokens),
       wants_full_rows_(request.full != nullptr) {
+  context_.cover_positions(facts.n_tokens + 1);
   const std::size_t n_units = std::size_t(facts.n_layers) * shape_.n_kv_heads;
   full_.heads.assign(n_units, HeadCache(&context_.pages));
   full_.budget_tokens.assign(n_units, 0);

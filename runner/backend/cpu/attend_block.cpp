@@ -128,6 +128,13 @@ HWY_INLINE void logits_of(const float* const* q, const std::byte* page, int head
   }
 }
 
+HWY_INLINE void hide_unseen(const QueryState& state, float* z) {
+  if (state.positions == nullptr) return;
+  for (int j = 0; j < state.live; ++j) {
+    if (state.positions[j] < state.first_seen) z[j] = kUnseen;
+  }
+}
+
 HWY_INLINE float exp_one(float x) { return hn::GetLane(hn::Exp(Tag(), hn::Set(Tag(), x))); }
 
 // Logits of one block → softmax weights, in place, zero from live to n_slots (a multiple of
@@ -302,6 +309,7 @@ void attend_batch(std::span<QueryState> queries, std::span<const PageView> pages
   for (std::size_t n = 0; n < queries.size(); ++n) {
     QueryState& state = queries[n];
     states[n] = &state;
+    hide_unseen(state, z[n]);
     if (state.logits != nullptr) std::copy_n(z[n], state.live, state.logits);
     keep[n] = weigh(state, z[n], n_slots);
     if (state.weights != nullptr) std::copy_n(z[n], state.live, state.weights);
@@ -349,8 +357,10 @@ void logits_all(std::span<const QueryState> queries, std::span<const PageView> p
     const auto batch =
         queries.subspan(first, std::min<std::size_t>(kBatch, queries.size() - first));
     logits_of_batch<Key>(batch, pages, head_dim, z);
-    for (std::size_t n = 0; n < batch.size(); ++n)
+    for (std::size_t n = 0; n < batch.size(); ++n) {
+      hide_unseen(batch[n], z[n]);
       std::copy_n(z[n], batch[n].live, batch[n].logits);
+    }
   }
 }
 

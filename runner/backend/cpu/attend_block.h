@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "runner/base/dtype.h"
@@ -37,7 +38,14 @@ struct QueryState {          // online-softmax state of one query head of one ro
   int live = 0;              // slots of the block that this query sees
   float* logits = nullptr;   // optional: where the block's logits go, [live]
   float* weights = nullptr;  // optional: where the block's p go, [live]
+  // Optional, [live]: slots at a position before first_seen have left the query's window; they get
+  // the logit kUnseen and weight 0. At least one slot of the block is seen where p is wanted.
+  const std::int32_t* positions = nullptr;
+  std::int32_t first_seen = 0;
 };
+
+// Finite, so that a distance between two of them is; e to it is 0.
+inline constexpr float kUnseen = -1e30F;
 
 struct PageView {
   const std::byte* keys = nullptr;  // as PageShape lays them out; float32 [head_dim][kPageSlots] if

@@ -255,6 +255,23 @@ void logits_of_batch(const QueryState* queries, int n, const PageView* pages, in
   }
 }
 
+void hide_unseen(const QueryState& state, float* z) {
+  if (state.positions == nullptr) return;
+  for (int j = 0; j < state.live; ++j) {
+    if (state.positions[j] < state.first_seen) z[j] = kUnseen;
+  }
+}
+
+// exp_below ends at e^-87, which is not 0; a sum that holds a 1 does not feel it.
+void weigh_unseen(const QueryState& state, Half* p) {
+  if (state.positions == nullptr) return;
+  for (int j = 0; j < state.live; ++j) {
+    if (state.positions[j] >= state.first_seen) continue;
+    p[j] = 0;
+    if (state.weights != nullptr) state.weights[j] = 0.0F;
+  }
+}
+
 }  // namespace
 
 bool has_native_bf16_attention(int head_dim) {
@@ -272,8 +289,10 @@ void attend_block_bf16(QueryState* queries, int n_queries, const PageView* pages
     logits_of_batch(queries, n, pages, n_pages, head_dim, z);
     for (int i = 0; i < n; ++i) {
       QueryState& state = queries[i];
+      hide_unseen(state, z[i]);
       if (state.logits != nullptr) __builtin_memcpy(state.logits, z[i], sizeof(float) * state.live);
       keep[i] = weigh(state, z[i], n_pages * kPageSlots, p[i]);
+      weigh_unseen(state, p[i]);
     }
     for (int page = 0; page < n_pages; ++page) {
       for_groups(n, ValuesOfPage{queries, head_dim, pages[page], p, page * kPageSlots, keep});
@@ -288,8 +307,10 @@ void block_logits_bf16(const QueryState* queries, int n_queries, const PageView*
   for (; n_queries > 0; n_queries -= kBatch, queries += kBatch) {
     const int n = smaller(n_queries, kBatch);
     logits_of_batch(queries, n, pages, n_pages, head_dim, z);
-    for (int i = 0; i < n; ++i)
+    for (int i = 0; i < n; ++i) {
+      hide_unseen(queries[i], z[i]);
       __builtin_memcpy(queries[i].logits, z[i], sizeof(float) * queries[i].live);
+    }
   }
 }
 

@@ -27,4 +27,10 @@ void attend_selected(const HeadCache& head, std::span<const float> logits,
   for (float& value : out) value /= sum;
 }
 
+void keep_seen(std::vector<KeyRange>& slots, int first_seen) {
+  if (first_seen <= 0) return;
+  std::erase_if(slots, [&](const KeyRange& range) { return range.end <= first_seen; });
+  for (KeyRange& range : slots) range.begin = std::max(range.begin, first_seen);
+}
+
 }  // namespace kvscope::cpu

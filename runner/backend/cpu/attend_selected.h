@@ -18,4 +18,7 @@ void attend_selected(const HeadCache& head, std::span<const float> logits,
                      std::span<const KeyRange> slots, std::span<float> out,
                      std::vector<float>& scratch);
 
+// Takes slots before first_seen out of `slots`.
+void keep_seen(std::vector<KeyRange>& slots, int first_seen);
+
 }  // namespace kvscope::cpu

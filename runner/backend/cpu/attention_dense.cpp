@@ -29,7 +29,16 @@ struct RowLayout {  // of one row of raw projections
   }
 };
 
-float query_scale(const AttentionShape& shape) { return 1.0F / std::sqrt(float(shape.head_dim)); }
+// The first of a dense cache's slots (in order of position, from 0) that the row of slot u sees.
+int first_slot_seen(const AttentionShape& shape, int u) { return std::max(0, shape.first_seen(u)); }
+
+// Lets a query see only its window of the block that begins at slot `first`.
+void see_window(const AttentionShape& shape, const HeadCache& head, int first, int u,
+                QueryState& state) {
+  if (shape.window == 0) return;
+  state.positions = head.positions().data() + first;
+  state.first_seen = head.positions()[std::size_t(first_slot_seen(shape, u))];
+}
 
 void attend_tile(const AttentionShape& shape, const RopeTable& rope, const DenseJob& job,
                  int kv_head, int begin, int end, int slots_before) {
@@ -44,25 +53,34 @@ void attend_tile(const AttentionShape& shape, const RopeTable& rope, const Dense
       const std::size_t i = std::size_t(r - begin) * group + g;
       const int head = kv_head * group + g;
       rotate_row(rope, job.qkv + r * shape.row_floats() + layout.query(head),
-                 job.first_position + r, query_scale(shape), q.data() + i * d);
+                 job.first_position + r, shape.scale(), q.data() + i * d);
       states[i].q = q.data() + i * d;
       states[i].out = job.out + r * out_stride + std::size_t(head) * d;
       std::fill_n(states[i].out, d, 0.0F);
     }
   }
   for_each_block(
-      job.heads[kv_head], slots_before + end, [&](std::span<const PageView> pages, int first) {
+      job.heads[kv_head], slots_before + end,
+      [&](std::span<const PageView> pages, int first) {
         // Rows whose last visible slot lies before the block have done.
         const int first_row = std::max(begin, first - slots_before);
-        const std::span<QueryState> seeing =
-            std::span(states).subspan(std::size_t(first_row - begin) * group);
-        for (int r = first_row; r < end; ++r) {
-          const int visible = std::min(kBlockPages * kPageSlots, slots_before + r + 1 - first);
-          for (int g = 0; g < group; ++g)
-            seeing[std::size_t(r - first_row) * group + g].live = visible;
+        int last_row = end;  // and those from here on have it behind their window
+        while (shape.window > 0 && last_row > first_row &&
+               first_slot_seen(shape, slots_before + last_row - 1) >= first + kWeightSlots)
+          --last_row;
+        const std::span<QueryState> seeing = std::span(states).subspan(
+            std::size_t(first_row - begin) * group, std::size_t(last_row - first_row) * group);
+        for (int r = first_row; r < last_row; ++r) {
+          const int visible = std::min(kWeightSlots, slots_before + r + 1 - first);
+          for (int g = 0; g < group; ++g) {
+            QueryState& state = seeing[std::size_t(r - first_row) * group + g];
+            state.live = visible;
+            see_window(shape, job.heads[kv_head], first, slots_before + r, state);
+          }
         }
         attend_block(seeing, pages, d);
-      });
+      },
+      first_slot_seen(shape, slots_before + begin));
   for (int r = begin; r < end; ++r) {
     const std::span<QueryState> row(states.data() + std::size_t(r - begin) * group, group);
     for (int g = 0; g < group; ++g) {
@@ -111,7 +129,7 @@ void attend_sparse(ThreadPool& pool, const AttentionShape& shape, const RopeTabl
     const int u = job.n_rows - 1 - int(i) / shape.n_heads;  // the longest first, for balance
     const HeadCache& cache = job.heads[head / shape.group()];
     std::vector<float> q(d);
-    rotate_row(rope, job.qkv + u * shape.row_floats() + layout.query(head), u, query_scale(shape),
+    rotate_row(rope, job.qkv + u * shape.row_floats() + layout.query(head), u, shape.scale(),
                q.data());
     std::vector<float> z(u + 1);
     QueryState state;
@@ -123,6 +141,7 @@ void attend_sparse(ThreadPool& pool, const AttentionShape& shape, const RopeTabl
     });
     std::vector<KeyRange> ranges;
     job.index[head]->key_ranges(u, ranges);
+    keep_seen(ranges, first_slot_seen(shape, u));
     std::vector<float> scratch;
     attend_selected(cache, z, ranges,
                     {job.out + u * out_stride + std::size_t(head) * d, std::size_t(d)}, scratch);
@@ -141,7 +160,7 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
   pool.parallel_for(n_used, [&](std::size_t r, int) {
     for (int head = 0; head < shape.n_heads; ++head) {
       rotate_row(rope, job.qkv + (first + r) * shape.row_floats() + layout.query(head),
-                 first + int(r), query_scale(shape), q.data() + (r * shape.n_heads + head) * d);
+                 first + int(r), shape.scale(), q.data() + (r * shape.n_heads + head) * d);
     }
   });
   std::vector<float> row_weight(n_used);
@@ -162,8 +181,12 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
     std::vector<float> sums(std::size_t(group) * kWeightSlots, 0.0F);
     std::vector<float> z(std::size_t(kTileRows) * group * kWeightSlots);
     std::vector<QueryState> states(std::size_t(kTileRows) * group);
-    for (int begin = std::max(first, first_slot); begin < job.n_rows; begin += kTileRows) {
-      const int end = std::min(job.n_rows, begin + kTileRows);
+    // Rows from here on have the whole block behind their window.
+    const int end_row = shape.window > 0
+                            ? std::min(job.n_rows, first_slot + n_slots + shape.window - 1)
+                            : job.n_rows;
+    for (int begin = std::max(first, first_slot); begin < end_row; begin += kTileRows) {
+      const int end = std::min(end_row, begin + kTileRows);
       std::size_t n = 0;
       for (int u = begin; u < end; ++u) {
         for (int g = 0; g < group; ++g, ++n) {
@@ -171,6 +194,7 @@ void column_weights(ThreadPool& pool, const AttentionShape& shape, const RopeTab
               q.data() + (std::size_t(u - first) * shape.n_heads + kv_head * group + g) * d;
           states[n].live = std::min(n_slots, u - first_slot + 1);
           states[n].logits = z.data() + n * kWeightSlots;
+          see_window(shape, job.heads[kv_head], first_slot, u, states[n]);
         }
       }
       block_logits({states.data(), n}, pages, d);
@@ -203,7 +227,7 @@ void attention_rows(ThreadPool& pool, const AttentionShape& shape, const RopeTab
     std::vector<QueryState> states(group);
     for (int g = 0; g < group; ++g) {
       rotate_row(rope, job.qkv + u * shape.row_floats() + layout.query(kv_head * group + g), u,
-                 query_scale(shape), q.data() + std::size_t(g) * d);
+                 shape.scale(), q.data() + std::size_t(g) * d);
     }
     for_each_block(job.heads[kv_head], u + 1, [&](std::span<const PageView> pages, int first) {
       const int live = std::min(kWeightSlots, u + 1 - first);
@@ -211,6 +235,7 @@ void attention_rows(ThreadPool& pool, const AttentionShape& shape, const RopeTab
         states[g].q = q.data() + std::size_t(g) * d;
         states[g].live = live;
         states[g].logits = z.data() + std::size_t(g) * kWeightSlots;
+        see_window(shape, job.heads[kv_head], first, u, states[g]);
       }
       block_logits(states, pages, d);
       for (int g = 0; g < group; ++g) {

@@ -1,6 +1,7 @@
 // The scan's attention on this machine. A decode step is a scan of one row.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "runner/backend/cpu/attend_selected.h"
@@ -31,13 +32,15 @@ class CpuUnitScan final : private UnitScan {
     const HeadCache& head = job().heads[h];
     const int d = head_dim();
     if (job().probe != nullptr) logits_.resize(std::size_t(group()) * n_slots());
-    const float scale = 1.0F / std::sqrt(float(d));
+    const float scale = shape().scale();
     for (int g = 0; g < group(); ++g) {
       float* q = q_.data() + std::size_t(g) * d;
       rotate_row(rope(), query(h, g, r), query_angle(r), scale, q);
       std::fill_n(out(h, g, r), d, 0.0F);
       states_[g] = {q, out(h, g, r)};
+      states_[g].first_seen = first_seen(r);
     }
+    const std::int32_t* positions = leaves_window(r) ? head.positions().data() : nullptr;
     if (job().read && attend_pages(h, r)) return;
     block_max_.clear();
     for_each_block(head, n_slots(), [&](std::span<PageView> pages, int first) {
@@ -46,9 +49,17 @@ class CpuUnitScan final : private UnitScan {
         states_[g].live = std::min(kBlockPages * kPageSlots, n_slots() - first);
         if (job().probe != nullptr) states_[g].logits = logits_of(g) + first;
         if (observes()) states_[g].weights = probabilities_of(h, g) + first;
+        states_[g].positions = positions == nullptr ? nullptr : positions + first;
       }
-      attend_block(states_, pages, d);
-      for (int g = 0; g < group(); ++g) block_max_.push_back(states_[g].max);
+      if (sees_any()) {
+        attend_block(states_, pages, d);
+      } else {
+        pass_over();
+      }
+      for (const QueryState& state : states_) {
+        const bool seen = positions == nullptr || state.sum > 0.0F;
+        block_max_.push_back(seen ? state.max : -std::numeric_limits<float>::infinity());
+      }
     });
     for (int g = 0; g < group(); ++g) {
       const float inverse = 1.0F / states_[g].sum;
@@ -77,6 +88,20 @@ class CpuUnitScan final : private UnitScan {
                       {out(h, g, r), std::size_t(head_dim())}, scratch);
     }
     return true;
+  }
+
+  // Of the block at hand; all queries of a row have the same window.
+  bool sees_any() const {
+    const QueryState& state = states_.front();
+    if (state.positions == nullptr) return true;
+    return std::any_of(state.positions, state.positions + state.live,
+                       [&](std::int32_t position) { return position >= state.first_seen; });
+  }
+  void pass_over() {
+    for (const QueryState& state : states_) {
+      if (state.logits != nullptr) std::fill_n(state.logits, state.live, kUnseen);
+      if (state.weights != nullptr) std::fill_n(state.weights, state.live, 0.0F);
+    }
   }
 
   float* logits_of(int g) { return logits_.data() + std::size_t(g) * n_slots(); }
@@ -110,6 +135,7 @@ class CpuUnitScan final : private UnitScan {
       for (int g = 0; g < group(); ++g) {
         states_[g].live = std::min(kBlockPages * kPageSlots, n_ghosts - first);
         states_[g].logits = ghost_logits_.data() + std::size_t(g) * n_ghosts + first;
+        states_[g].positions = leaves_window(r) ? ghosts.positions().data() + first : nullptr;
       }
       block_logits(states_, pages, head_dim());
     });

@@ -72,6 +72,30 @@ void CpuBackend::add(std::span<const float> x, std::span<float> y) {
   cpu::add(pool_, x, y.data());
 }
 
+void CpuBackend::layer_norm(std::span<const float> x, std::span<const float> weight,
+                            std::span<const float> bias, float eps, int rows, std::span<float> y) {
+  assert(x.size() >= rows * weight.size() && y.size() >= rows * weight.size());
+  cpu::layer_norm(pool_, x.data(), weight, bias, eps, rows, y.data());
+}
+
+void CpuBackend::add_bias(std::span<const float> bias, int rows, std::span<float> y) {
+  assert(y.size() >= rows * bias.size());
+  cpu::add_bias(pool_, bias, rows, y.data());
+}
+
+void CpuBackend::norm_heads(const AttentionShape& shape, std::span<const float> query_weight,
+                            std::span<const float> key_weight, float eps, int rows,
+                            std::span<float> qkv) {
+  assert(qkv.size() >= rows * shape.row_floats());
+  cpu::norm_heads(pool_, shape, query_weight, key_weight, eps, rows, qkv.data());
+}
+
+void CpuBackend::activate(Activation activation, std::span<const float> x, int rows, int d_ff,
+                          std::span<float> y) {
+  assert(y.size() >= std::size_t(rows) * d_ff);
+  cpu::activate(pool_, activation, x.data(), rows, d_ff, y.data());
+}
+
 void CpuBackend::copy_rows(std::span<const float> x, int width, std::span<const std::int32_t> rows,
                            std::span<float> out) {
   assert(out.size() >= rows.size() * width);

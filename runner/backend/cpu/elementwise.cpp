@@ -63,6 +63,45 @@ void RmsNormRow(const float* x, const float* weight, std::size_t n, float eps, f
   for_each_vector(n, x, weight, y, [&](auto v, auto w) { return hn::Mul(hn::Mul(v, scale), w); });
 }
 
+void LayerNormRow(const float* x, const float* weight, const float* bias, std::size_t n, float eps,
+                  float* y) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < n; ++i) sum += double(x[i]);
+  const double mean = sum / double(n);
+  double squares = 0.0;
+  for (std::size_t i = 0; i < n; ++i) squares += (double(x[i]) - mean) * (double(x[i]) - mean);
+  const double scale = 1.0 / std::sqrt(squares / double(n) + double(eps));
+  for (std::size_t i = 0; i < n; ++i)
+    y[i] = float((double(x[i]) - mean) * scale) * weight[i] + bias[i];
+}
+
+// gelu(x) ≈ x · σ(2u), u = √(2/π) (x + 0.044715 x³): tanh written as a logistic function.
+template <class D, class V>
+V gelu_tanh(D d, V x) {
+  const auto cubed = hn::Mul(hn::Mul(x, x), x);
+  const auto u = hn::Mul(hn::Set(d, 0.7978845608F), hn::MulAdd(hn::Set(d, 0.044715F), cubed, x));
+  // Highway's Exp is valid up to 104.
+  const auto e = hn::Exp(d, hn::Min(hn::Mul(hn::Set(d, -2.0F), u), hn::Set(d, 100.0F)));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0F), e));
+}
+
+void GegluRow(const float* gate, const float* up, std::size_t n, float* y) {
+  const hn::ScalableTag<float> d;
+  for_each_vector(n, gate, up, y, [&](auto g, auto u) { return hn::Mul(gelu_tanh(d, g), u); });
+}
+
+void GeluTanhRow(const float* x, std::size_t n, float* y) {
+  const hn::ScalableTag<float> d;
+  for_each_vector(n, x, x, y, [&](auto v, auto) { return gelu_tanh(d, v); });
+}
+
+void ReluRow(const float* x, std::size_t n, float* y) {
+  const hn::ScalableTag<float> d;
+  // Not Max: NaN must stay one.
+  for_each_vector(n, x, x, y,
+                  [&](auto v, auto) { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v); });
+}
+
 void SwigluRow(const float* gate, const float* up, std::size_t n, float* y) {
   const hn::ScalableTag<float> d;
   const auto one = hn::Set(d, 1.0F);
@@ -157,7 +196,11 @@ namespace kvscope::cpu {
 namespace {
 
 HWY_EXPORT(RmsNormRow);
+HWY_EXPORT(LayerNormRow);
 HWY_EXPORT(SwigluRow);
+HWY_EXPORT(GegluRow);
+HWY_EXPORT(GeluTanhRow);
+HWY_EXPORT(ReluRow);
 HWY_EXPORT(AddSpan);
 HWY_EXPORT(LogSumExpRow);
 HWY_EXPORT(RoundSpan);
@@ -176,6 +219,12 @@ void for_ranges(ThreadPool& pool, std::size_t n, std::size_t item_floats, Functi
   }
   pool.parallel_for((n + items - 1) / items,
                     [&](std::size_t i, int) { function(i * items, std::min(n, (i + 1) * items)); });
+}
+
+// By erf, exact: no vector form of it is at hand.
+void gelu_row(const float* x, std::size_t n, float* y) {
+  for (std::size_t i = 0; i < n; ++i)
+    y[i] = 0.5F * x[i] * (1.0F + std::erf(x[i] * 0.70710678118654752F));
 }
 
 }  // namespace
@@ -203,6 +252,69 @@ void swiglu(ThreadPool& pool, const float* gate_up, int rows, int d_ff, float* y
 void add(ThreadPool& pool, std::span<const float> x, float* y) {
   for_ranges(pool, x.size(), 1, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(AddSpan)(x.data() + begin, end - begin, y + begin);
+  });
+}
+
+void layer_norm(ThreadPool& pool, const float* x, std::span<const float> weight,
+                std::span<const float> bias, float eps, int rows, float* y) {
+  const std::size_t n = weight.size();
+  for_ranges(pool, rows, n, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r) {
+      HWY_DYNAMIC_DISPATCH(LayerNormRow)
+      (x + r * n, weight.data(), bias.data(), n, eps, y + r * n);
+    }
+  });
+}
+
+void add_bias(ThreadPool& pool, std::span<const float> bias, int rows, float* y) {
+  const std::size_t n = bias.size();
+  for_ranges(pool, rows, n, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r)
+      HWY_DYNAMIC_DISPATCH(AddSpan)(bias.data(), n, y + r * n);
+  });
+}
+
+void norm_heads(ThreadPool& pool, const AttentionShape& shape, std::span<const float> query_weight,
+                std::span<const float> key_weight, float eps, int rows, float* qkv) {
+  const auto d = std::size_t(shape.head_dim);
+  const std::size_t n = shape.row_floats();
+  for_ranges(pool, rows, n, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r) {
+      for (int h = 0; h < shape.n_heads + shape.n_kv_heads; ++h) {
+        float* head = qkv + r * n + h * d;
+        const float* weight = h < shape.n_heads ? query_weight.data() : key_weight.data();
+        HWY_DYNAMIC_DISPATCH(RmsNormRow)(head, weight, d, eps, head);
+      }
+    }
+  });
+}
+
+void activate(ThreadPool& pool, Activation activation, const float* x, int rows, int d_ff,
+              float* y) {
+  const std::size_t n = d_ff;
+  const std::size_t width = is_gated(activation) ? 2 * n : n;
+  for_ranges(pool, rows, n, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r) {
+      const float* row = x + r * width;
+      float* out = y + r * n;
+      switch (activation) {
+        case Activation::kSwiGlu:
+          HWY_DYNAMIC_DISPATCH(SwigluRow)(row, row + n, n, out);
+          break;
+        case Activation::kGeGluTanh:
+          HWY_DYNAMIC_DISPATCH(GegluRow)(row, row + n, n, out);
+          break;
+        case Activation::kRelu:
+          HWY_DYNAMIC_DISPATCH(ReluRow)(row, n, out);
+          break;
+        case Activation::kGelu:
+          gelu_row(row, n, out);
+          break;
+        case Activation::kGeluTanh:
+          HWY_DYNAMIC_DISPATCH(GeluTanhRow)(row, n, out);
+          break;
+      }
+    }
   });
 }
 

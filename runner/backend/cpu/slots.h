@@ -77,11 +77,13 @@ class BlockPages {
   std::vector<float> dequantised_;  // [kBlockPages][keys, values][head_dim · kPageSlots]
 };
 
-// Calls body(pages, first_slot) for each block of the first n_slots of a cache, in slot order.
+// Calls body(pages, first_slot) for each block of the first n_slots of a cache, in slot order, from
+// the one that holds slot `from` on.
 template <class Body>
-void for_each_block(const HeadCache& head, int n_slots, const Body& body) {
+void for_each_block(const HeadCache& head, int n_slots, const Body& body, int from = 0) {
+  constexpr int kSlots = kBlockPages * kPageSlots;
   BlockPages block;
-  for (int first = 0; first < n_slots; first += kBlockPages * kPageSlots)
+  for (int first = from / kSlots * kSlots; first < n_slots; first += kBlockPages * kPageSlots)
     body(block.show(head, first, n_slots), first);
 }
 

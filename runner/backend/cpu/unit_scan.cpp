@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 
+#include "runner/backend/cpu/attend_selected.h"
 #include "runner/backend/cpu/slots.h"
 #include "runner/backend/cpu/victims.h"
 #include "runner/base/norm.h"
@@ -51,6 +54,7 @@ UnitScan::UnitScan(const AttentionShape& shape, const RopeTable& rope, const Sca
 
 void UnitScan::open_row(int r) {
   n_slots_ = job_.heads[0].n_slots() + 1;
+  row_ = r;
   for (int h = 0; h < job_.n_kv_heads; ++h) append(h, r);
   if (observes_) probabilities_.resize(std::size_t(job_.n_kv_heads) * group_ * n_slots_);
 }
@@ -100,16 +104,23 @@ bool UnitScan::reads_all(int h) const {
   return job_.read_pages[h].n_pages() <= job_.read->n_pages || n_slots_ <= job_.read->budget_tokens;
 }
 
+// Nothing is evicted here, so slots are in order of position.
 std::vector<KeyRange> UnitScan::chosen_slots(int h, int g, std::span<const float> q) const {
   const QuestPages& pages = job_.read_pages[h];
-  const std::vector<float> bounds = job_.read->group_max
-                                        ? pages.group_upper_bounds(q)
-                                        : pages.upper_bounds(q.subspan(std::size_t(g) * d_, d_));
+  std::vector<float> bounds = job_.read->group_max
+                                  ? pages.group_upper_bounds(q)
+                                  : pages.upper_bounds(q.subspan(std::size_t(g) * d_, d_));
+  const auto positions = job_.heads[h].positions();
+  const auto first = std::lower_bound(positions.begin(), positions.end(), first_seen(row_));
+  const int first_slot = int(first - positions.begin());
+  for (int page = 0; page < first_slot / job_.read->page_tokens; ++page)
+    bounds[page] = -std::numeric_limits<float>::infinity();  // behind the window as a whole
   std::vector<KeyRange> slots;
   for (const std::int32_t page : choose_pages(bounds, job_.read->n_pages)) {
-    const int first = page * job_.read->page_tokens;
-    slots.push_back({first, std::min(n_slots_, first + job_.read->page_tokens)});
+    const int begin = page * job_.read->page_tokens;
+    slots.push_back({begin, std::min(n_slots_, begin + job_.read->page_tokens)});
   }
+  keep_seen(slots, first_slot);
   return slots;
 }
 
@@ -133,6 +144,14 @@ void UnitScan::show_probe(int h, int r, const float* logits, const float* ghost_
   }
 }
 
+std::span<const float> UnitScan::in_usual_scale(std::span<const float> queries) {
+  if (shape_.query_scale == 0.0F) return queries;
+  const float scale = shape_.scale() * std::sqrt(float(d_));
+  scaled_queries_.assign(queries.begin(), queries.end());
+  for (float& q : scaled_queries_) q *= scale;
+  return scaled_queries_;
+}
+
 void UnitScan::observe(int r) {
   if (!observes_) return;
   const int n_query_heads = job_.n_kv_heads * group_;
@@ -141,7 +160,7 @@ void UnitScan::observe(int r) {
     VisibleRow seen{job_.heads[0].positions(), probabilities_, n_query_heads, &reader};
     const float* q = row(r) + std::size_t(job_.first_kv_head) * group_ * d_;
     const float* k = row(r) + std::size_t(shape_.n_heads + job_.first_kv_head) * d_;
-    seen.queries = {q, std::size_t(n_query_heads) * d_};
+    seen.queries = in_usual_scale({q, std::size_t(n_query_heads) * d_});
     seen.keys = {k, std::size_t(job_.n_kv_heads) * d_};
     seen.values = {k + std::size_t(shape_.n_kv_heads) * d_, std::size_t(job_.n_kv_heads) * d_};
     seen.inverse_frequency = rope_.inverse_frequency;

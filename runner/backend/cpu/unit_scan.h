@@ -51,9 +51,15 @@ class UnitScan {
   const HeadCache& ghosts_of(int h) const;
 
   const RopeTable& rope() const { return rope_; }
+  const AttentionShape& shape() const { return shape_; }
+  // The first position that this row sees; whether there may be others before it.
+  int first_seen(int r) const { return shape_.first_seen(position(r)); }
+  bool leaves_window(int r) const { return first_seen(r) > 0; }
 
  private:
   void append(int h, int r);
+  // Policies take q·k/√d for a logit: queries times what another scale differs by.
+  std::span<const float> in_usual_scale(std::span<const float> queries);
   void observe(int r);
   void evict(int r);
   void choose_host_victims();
@@ -71,8 +77,10 @@ class UnitScan {
   HeadCache::StateInUse use_;
   bool observes_ = false;
   int n_slots_ = 0;
+  int row_ = 0;                        // that is open
   SharedVector<float> probabilities_;  // [n_kv_heads * group][n_slots]
   std::vector<int> victims_;
+  std::vector<float> scaled_queries_;
   std::vector<std::int32_t> old_slot_of_;
 };
 

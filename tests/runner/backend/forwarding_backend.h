@@ -43,6 +43,22 @@ class ForwardingBackend : public Backend {
     inner_->swiglu(gate_up, rows, d_ff, y);
   }
   void add(std::span<const float> x, std::span<float> y) override { inner_->add(x, y); }
+  void layer_norm(std::span<const float> x, std::span<const float> weight,
+                  std::span<const float> bias, float eps, int rows, std::span<float> y) override {
+    inner_->layer_norm(x, weight, bias, eps, rows, y);
+  }
+  void add_bias(std::span<const float> bias, int rows, std::span<float> y) override {
+    inner_->add_bias(bias, rows, y);
+  }
+  void norm_heads(const AttentionShape& shape, std::span<const float> query_weight,
+                  std::span<const float> key_weight, float eps, int rows,
+                  std::span<float> qkv) override {
+    inner_->norm_heads(shape, query_weight, key_weight, eps, rows, qkv);
+  }
+  void activate(Activation activation, std::span<const float> x, int rows, int d_ff,
+                std::span<float> y) override {
+    inner_->activate(activation, x, rows, d_ff, y);
+  }
   void copy_rows(std::span<const float> x, int width, std::span<const std::int32_t> rows,
                  std::span<float> out) override {
     inner_->copy_rows(x, width, rows, out);

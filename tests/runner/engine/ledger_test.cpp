@@ -56,7 +56,7 @@ TEST(Ledger, EqualsAWalkOfThePoolAtEveryStepAndSharedPagesCountOncePerRow) {
     sequences.push_back(make_sequence(context, *policy, nullptr));
     for (int layer = 0; layer < tiny.model.config.n_layers; ++layer) {
       start_unit_states(sequences.back(), layer, tiny.model.config.n_layers,
-                        tiny.model.attention_shape(), *policy, rules.back(), {});
+                        tiny.model.attention_shape(0), *policy, rules.back(), {});
     }
     accounts.emplace_back(context.pool_of(policy->storage()).shape());
   }

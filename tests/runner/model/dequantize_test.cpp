@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace kvscope {
@@ -178,17 +181,43 @@ TEST(TensorTypes, HaveTheFormatsNumbersAndSizes) {
   for (const Row& row :
        {Row{0, "F32", 1, 4}, Row{1, "F16", 1, 2}, Row{2, "Q4_0", 32, 18}, Row{3, "Q4_1", 32, 20},
         Row{6, "Q5_0", 32, 22}, Row{7, "Q5_1", 32, 24}, Row{8, "Q8_0", 32, 34},
-        Row{12, "Q4_K", 256, 144}, Row{13, "Q5_K", 256, 176}, Row{14, "Q6_K", 256, 210},
-        Row{30, "BF16", 1, 2}}) {
+        Row{10, "Q2_K", 256, 84}, Row{11, "Q3_K", 256, 110}, Row{20, "IQ4_NL", 32, 18},
+        Row{23, "IQ4_XS", 256, 136}, Row{12, "Q4_K", 256, 144}, Row{13, "Q5_K", 256, 176},
+        Row{14, "Q6_K", 256, 210}, Row{30, "BF16", 1, 2}}) {
     const auto format = block_format(row.number);
     ASSERT_TRUE(format) << row.name;
     EXPECT_STREQ(format->name, row.name);
     EXPECT_EQ(format->elements, row.elements) << row.name;
     EXPECT_EQ(format->bytes, row.bytes) << row.name;
   }
-  EXPECT_FALSE(block_format(10));
-  EXPECT_EQ(tensor_type_name(10), "Q2_K");
+  EXPECT_FALSE(block_format(16));
+  EXPECT_EQ(tensor_type_name(16), "IQ2_XXS");
   EXPECT_EQ(tensor_type_name(4242), "number 4242");
+}
+
+// What another implementation makes of blocks of random bytes
+// (tests/reference/make_quant_vectors.py).
+TEST(Dequantize, RandomBlocksGiveTheReferencesValues) {
+  for (const auto& [type, name] :
+       {std::pair{TensorType::kQ2_K, "Q2_K"}, std::pair{TensorType::kQ3_K, "Q3_K"},
+        std::pair{TensorType::kQ4_K, "Q4_K"}, std::pair{TensorType::kQ5_K, "Q5_K"},
+        std::pair{TensorType::kQ6_K, "Q6_K"}, std::pair{TensorType::kIQ4_NL, "IQ4_NL"},
+        std::pair{TensorType::kIQ4_XS, "IQ4_XS"}}) {
+    std::ifstream in(
+        std::string(KVSCOPE_SOURCE_DIR "/tests/runner/model/quant_vectors/") + name + ".bin",
+        std::ios::binary);
+    ASSERT_TRUE(in) << name;
+    const BlockFormat format = *block_format(static_cast<std::uint32_t>(type));
+    std::vector<std::byte> blocks(2 * format.bytes);
+    std::vector<float> expected(2 * format.elements);
+    in.read(reinterpret_cast<char*>(blocks.data()), static_cast<std::streamsize>(blocks.size()));
+    in.read(reinterpret_cast<char*>(expected.data()),
+            static_cast<std::streamsize>(expected.size() * sizeof(float)));
+    ASSERT_TRUE(in) << name;
+    std::vector<float> values(expected.size());
+    dequantize(type, blocks, values);
+    EXPECT_EQ(values, expected) << name;
+  }
 }
 
 }  // namespace

@@ -206,9 +206,9 @@ TEST(GgufFile, RefusesImpossibleTensors) {
   EXPECT_THAT(error({4}, 0, std::numeric_limits<std::uint64_t>::max() - 31),
               HasSubstr("truncated"));
   EXPECT_THAT(error({33}, 8, 0), HasSubstr("rows of 33 are no whole Q8_0 blocks of 32"));
-  EXPECT_EQ(error({256}, 10, 0),
-            "m.gguf: tensor 't' has type Q2_K, which is not supported; use a file of F32, F16, "
-            "BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K");
+  EXPECT_EQ(error({256}, 16, 0),
+            "m.gguf: tensor 't' has type IQ2_XXS, which is not supported; use a file of F32, F16, "
+            "BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS");
   EXPECT_THAT(error({1}, 77, 0), HasSubstr("has type number 77"));
 }
 

@@ -52,9 +52,9 @@ TEST(ModelBytes, WhatALoadedModelHolds) {
     count(*layer.output);
     count(*layer.gate_up);
     count(*layer.down);
-    values += std::int64_t(layer.attention_norm.size() + layer.mlp_norm.size());
+    values += std::int64_t(layer.attention_norm.weight.size() + layer.mlp_norm.weight.size());
   }
-  values += std::int64_t(model.final_norm.size());
+  values += std::int64_t(model.final_norm.weight.size());
   EXPECT_EQ(weight_bytes(model.config, DType::kF32), 4 * values);
 }
 
