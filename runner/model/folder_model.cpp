@@ -48,6 +48,7 @@ ModelConfig read_config(const JsonSettings& all, const std::string& name) {
   if (architecture.set_defaults != nullptr) architecture.set_defaults(c);
   read_json_sizes(settings, c);
   architecture.read_json(settings, c);
+  check_sizes(c, [&](const std::string& what) { settings.fail(what); });
   drop_idle_window(c);
   c.stop_tokens = settings.integers("eos_token_id");
   return c;

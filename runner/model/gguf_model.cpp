@@ -48,8 +48,9 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   c.name = file.string("general.name").value_or("");
   if (c.name.empty()) c.name = std::filesystem::path(file.name()).stem().string();
   architecture.read_gguf(GgufKeys(file, architecture.name), c);
-  drop_idle_window(c);
   c.n_vocab = count_vocabulary(file);
+  check_sizes(c, [&](const std::string& what) { file.fail(what); });
+  drop_idle_window(c);
   return c;
 }
 

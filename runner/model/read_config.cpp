@@ -10,7 +10,8 @@
 namespace kvscope {
 namespace {
 
-constexpr std::int64_t kLargest = 1 << 30;
+constexpr std::int64_t kWidest = 1 << 28;
+constexpr int kMostLayers = 10'000;
 
 bool is_plain_rope(std::string_view type) {
   return type.empty() || type == "default" || type == "none";
@@ -37,8 +38,11 @@ void check_sizes(const ModelConfig& c, const std::function<void(const std::strin
     fail("heads of " + std::to_string(c.head_dim) + " dimensions are wider than the " +
          std::to_string(kMaxHeadDim) + " this program handles; use another model");
   }
-  if (std::int64_t{c.n_heads} * c.head_dim > kLargest)
-    fail("its heads are impossibly wide; the file is damaged");
+  // Sums and doubles of them must stay in range.
+  if (std::int64_t{c.n_heads} * c.head_dim > kWidest || c.d_ff > kWidest || c.n_vocab > kWidest)
+    fail("its heads, MLP or vocabulary are impossibly wide; the file is damaged");
+  if (c.n_layers > kMostLayers) fail("it has impossibly many layers; the file is damaged");
+  the file is damaged ");
 }
 
 // ---- config.json ----

@@ -48,7 +48,8 @@ void read_gguf_rope(const GgufKeys& keys, ModelConfig& config);
 // A window that no text within the context fills changes nothing: without it the model is plain.
 void drop_idle_window(ModelConfig& config);
 
-// Head counts and widths that the forward pass can take. Sizes of every origin go through it.
+// Head counts and widths that the forward pass can take. Sizes of every origin go through it, those
+// that are known late once more.
 void check_sizes(const ModelConfig& config, const std::function<void(const std::string&)>& fail);
 
 }  // namespace kvscope

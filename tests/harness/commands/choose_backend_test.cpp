@@ -56,6 +56,19 @@ TEST(ChooseBackend, CudaTakesTheFirstUsableDeviceOrTheOneNamed) {
   EXPECT_EQ(make_backend(choose_backend(on("cuda"), cuda, llama_8b()), cuda, 1)->name(), "cuda");
 }
 
+TEST(ChooseBackend, DevicesComputeLlamasKindOfBlockOnly) {
+  const CudaSupport cuda = fake_cuda({fake_device(0)});
+  ModelNeed need = llama_8b();
+  need.config.architecture = "qwen2";
+  need.config.form.qkv_bias = true;
+  EXPECT_EQ(refusal(on("cuda"), cuda, need),
+            "--backend cuda: models of architecture 'qwen2' are not computed on CUDA devices yet, "
+            "only Llama's kind; use --backend cpu");
+  const BackendChoice choice = choose_backend(on("auto"), cuda, need);
+  EXPECT_FALSE(choice.device);
+  EXPECT_THAT(choice.note, HasSubstr("backend cpu: models of architecture 'qwen2'"));
+}
+
 TEST(ChooseBackend, WhatIsNotThereIsRefusedInOneLine) {
   EXPECT_EQ(refusal(on("cuda"), {}),
             "--backend cuda: this program was built without CUDA; use --backend cpu");

@@ -49,6 +49,72 @@ TEST(Swiglu, LiteralRowAndExtremes) {
   EXPECT_EQ(y[4], 0.0F);
 }
 
+TEST(LayerNorm, LiteralRow) {
+  ThreadPool pool(1);
+  const std::vector<float> x{1, 2, 3, 4};  // mean 2.5, variance 1.25
+  const std::vector<float> weight{1, 1, 2, 1};
+  const std::vector<float> bias{0, 0, 0, 10};
+  std::vector<float> y(4);
+  layer_norm(pool, x.data(), weight, bias, 0.0F, 1, y.data());
+  EXPECT_FLOAT_EQ(y[0], -1.3416408F);
+  EXPECT_FLOAT_EQ(y[1], -0.4472136F);
+  EXPECT_FLOAT_EQ(y[2], 0.8944272F);
+  EXPECT_FLOAT_EQ(y[3], 11.3416408F);
+  layer_norm(pool, x.data(), weight, bias, 1.0F, 1, y.data());  // sqrt(2.25)
+  EXPECT_FLOAT_EQ(y[0], -1.0F);
+}
+
+TEST(AddBias, EveryRow) {
+  ThreadPool pool(2);
+  const std::vector<float> bias{1, -2, 0.5F};
+  std::vector<float> y{0, 0, 0, 10, 20, 30};
+  add_bias(pool, bias, 2, y.data());
+  EXPECT_EQ(y, (std::vector<float>{1, -2, 0.5F, 11, 18, 30.5F}));
+}
+
+// Each head by itself, queries and keys by their own weights, values untouched.
+TEST(NormHeads, LiteralRow) {
+  ThreadPool pool(1);
+  const AttentionShape shape{2, 1, 2};
+  const std::vector<float> query_weight{2, 1};
+  const std::vector<float> key_weight{1, 10};
+  std::vector<float> qkv{3, 4, 0, 2, -3, 4, 7, 8};  // two queries, a key, a value
+  norm_heads(pool, shape, query_weight, key_weight, 0.0F, 1, qkv.data());
+  const std::vector<float> expected{1.6970563F,  1.1313709F, 0, 1.4142135F,
+                                    -0.8485281F, 11.313709F, 7, 8};
+  for (std::size_t i = 0; i < qkv.size(); ++i) EXPECT_FLOAT_EQ(qkv[i], expected[i]) << i;
+}
+
+TEST(Activate, LiteralValuesAndExtremes) {
+  ThreadPool pool(1);
+  const auto of = [&](Activation activation, std::vector<float> x) {
+    std::vector<float> y(is_gated(activation) ? x.size() / 2 : x.size());
+    activate(pool, activation, x.data(), 1, int(y.size()), y.data());
+    return y;
+  };
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto relu = of(Activation::kRelu, {-2, 0, 3, nan});
+  EXPECT_EQ(relu[0], 0.0F);
+  EXPECT_EQ(relu[2], 3.0F);
+  EXPECT_TRUE(std::isnan(relu[3]));
+  const auto gelu = of(Activation::kGelu, {1, -1, 0, 50, -50});
+  EXPECT_FLOAT_EQ(gelu[0], 0.8413447F);
+  EXPECT_FLOAT_EQ(gelu[1], -0.15865526F);
+  EXPECT_EQ(gelu[2], 0.0F);
+  EXPECT_EQ(gelu[3], 50.0F);
+  EXPECT_EQ(gelu[4], 0.0F);
+  const auto tanh = of(Activation::kGeluTanh, {1, -1, 0, 50, -50, nan});
+  EXPECT_FLOAT_EQ(tanh[0], 0.841192F);
+  EXPECT_FLOAT_EQ(tanh[1], -0.158808F);
+  EXPECT_EQ(tanh[2], 0.0F);
+  EXPECT_EQ(tanh[3], 50.0F);
+  EXPECT_EQ(tanh[4], 0.0F);
+  EXPECT_TRUE(std::isnan(tanh[5]));
+  const auto geglu = of(Activation::kGeGluTanh, {1, -1, /*up*/ 2, 10});
+  EXPECT_FLOAT_EQ(geglu[0], 1.682384F);
+  EXPECT_FLOAT_EQ(geglu[1], -1.58808F);
+}
+
 // Measured worst relative error over these rows: 1.8e-7, three units of 2^-24.
 TEST(Swiglu, CloseToExactArithmetic) {
   constexpr int kRows = 40;

@@ -174,6 +174,8 @@ TEST(GgufModel, RefusesSizesThatContradictEachOther) {
   EXPECT_THAT(shaped([](TinyModelShape& s) { s.d_ff = 47; }), HasSubstr("has shape"));
   EXPECT_THAT(shaped([](TinyModelShape& s) { s.d_model = -1; }), HasSubstr("not a positive size"));
   EXPECT_THAT(shaped([](TinyModelShape& s) { s.n_layers = 1 << 30; }),
+              HasSubstr("impossibly many layers"));
+  EXPECT_THAT(shaped([](TinyModelShape& s) { s.n_layers = 3; }),
               HasSubstr("tensor 'blk.2.attn_norm.weight' is missing"));
   EXPECT_THAT(shaped([](TinyModelShape& s) { s.n_layers = 1; }), HasSubstr("not part of"));
   EXPECT_THAT(shaped([](TinyModelShape& s) {
