@@ -85,7 +85,11 @@ class SentencePieceTokenizer final : public Tokenizer {
     for (const AddedToken& token : added_->tokens()) {
       if (token.text == text) return token.id;
     }
-    return std::nullopt;
+    // User-defined pieces, which the library finds by itself and does not tell apart: like control
+    // and byte pieces they have no score, and of the others only the first, which begins a word.
+    const int id = processor_.PieceToId(text);
+    const bool none = processor_.IsUnknown(id) || processor_.IsByte(id) || processor_.IsUnused(id);
+    return none || processor_.GetScore(id) != 0.0F ? std::nullopt : std::optional(id);
   }
 
  private:
