@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace kvscope {
 namespace {
@@ -10,25 +11,37 @@ constexpr std::array<ChatForm, 12> kForms = {{
     {.name = "chatml",
      .opening = "<|im_start|>user\n",
      .opening_with_system = "<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n",
-     .closing = "<|im_end|>\n<|im_start|>assistant\n",
+     .next_user = "<|im_start|>user\n",
+     .user_tail = "<|im_end|>\n",
+     .assistant_head = "<|im_start|>assistant\n",
+     .assistant_tail = "<|im_end|>\n",
      .turn_end = "<|im_end|>",
      .trim = ChatTrim::kNone,
-     .spaced_answer = false},
+     .spaced_answer = false,
+     .any_role = true},
     {.name = "llama-2",
      .opening = "[INST] ",
      .opening_with_system = "[INST] <<SYS>>\n{system}\n<</SYS>>\n\n",
-     .closing = " [/INST]",
+     .next_user = "{bos}[INST] ",
+     .user_tail = " [/INST]",
+     .assistant_head = "",
+     .assistant_tail = " {eos}",
      .turn_end = "{eos}",
      .trim = ChatTrim::kJoined,
-     .spaced_answer = true},
+     .spaced_answer = true,
+     .any_role = false},
     {.name = "llama-3",
      .opening = "<|start_header_id|>user<|end_header_id|>\n\n",
      .opening_with_system = "<|start_header_id|>system<|end_header_id|>\n\n{system}<|eot_id|>"
                             "<|start_header_id|>user<|end_header_id|>\n\n",
-     .closing = "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+     .next_user = "<|start_header_id|>user<|end_header_id|>\n\n",
+     .user_tail = "<|eot_id|>",
+     .assistant_head = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+     .assistant_tail = "<|eot_id|>",
      .turn_end = "<|eot_id|>",
      .trim = ChatTrim::kMessages,
-     .spaced_answer = false},
+     .spaced_answer = false,
+     .any_role = false},
     // Also 3.2 and 3.3. A template that asks for today's date gets the one that it names for when
     // that is not known, so that prompts are the same every day.
     {.name = "llama-3.1",
@@ -39,68 +52,104 @@ constexpr std::array<ChatForm, 12> kForms = {{
          "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December "
          "2023\nToday Date: 26 Jul 2024\n\n{system}<|eot_id|>"
          "<|start_header_id|>user<|end_header_id|>\n\n",
-     .closing = "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+     .next_user = "<|start_header_id|>user<|end_header_id|>\n\n",
+     .user_tail = "<|eot_id|>",
+     .assistant_head = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+     .assistant_tail = "<|eot_id|>",
      .turn_end = "<|eot_id|>",
      .trim = ChatTrim::kMessages,
-     .spaced_answer = false},
+     .spaced_answer = false,
+     .any_role = false},
     // Mistral-7B-Instruct 0.1 and 0.2 as they were published; v1, v3 and v3-tekken are the forms
     // that later templates write.
     {.name = "mistral",
      .opening = "[INST] ",
      .opening_with_system = nullptr,
-     .closing = " [/INST]",
+     .next_user = "[INST] ",
+     .user_tail = " [/INST]",
+     .assistant_head = "",
+     .assistant_tail = "{eos}",
      .turn_end = "{eos}",
      .trim = ChatTrim::kNone,
-     .spaced_answer = true},
+     .spaced_answer = true,
+     .any_role = false},
     {.name = "mistral-v1",
      .opening = " [INST] ",
      .opening_with_system = " [INST] {system}\n\n",
-     .closing = " [/INST]",
+     .next_user = " [INST] ",
+     .user_tail = " [/INST]",
+     .assistant_head = "",
+     .assistant_tail = "{eos}",
      .turn_end = "{eos}",
      .trim = ChatTrim::kNone,
-     .spaced_answer = true},
+     .spaced_answer = true,
+     .any_role = false},
     {.name = "mistral-v3",
      .opening = "[INST] ",
      .opening_with_system = "[INST] {system}\n\n",
-     .closing = "[/INST]",
+     .next_user = "[INST] ",
+     .user_tail = "[/INST]",
+     .assistant_head = "",
+     .assistant_tail = "{eos}",
      .turn_end = "{eos}",
      .trim = ChatTrim::kNone,
-     .spaced_answer = true},
+     .spaced_answer = true,
+     .any_role = false},
     {.name = "mistral-v3-tekken",
      .opening = "[INST]",
      .opening_with_system = "[INST]{system}\n\n",
-     .closing = "[/INST]",
+     .next_user = "[INST]",
+     .user_tail = "[/INST]",
+     .assistant_head = "",
+     .assistant_tail = "{eos}",
      .turn_end = "{eos}",
      .trim = ChatTrim::kNone,
-     .spaced_answer = false},
+     .spaced_answer = false,
+     .any_role = false},
     {.name = "gemma",
      .opening = "<start_of_turn>user\n",
      .opening_with_system = nullptr,
-     .closing = "<end_of_turn>\n<start_of_turn>model\n",
+     .next_user = "<start_of_turn>user\n",
+     .user_tail = "<end_of_turn>\n",
+     .assistant_head = "<start_of_turn>model\n",
+     .assistant_tail = "<end_of_turn>\n",
      .turn_end = "<end_of_turn>",
      .trim = ChatTrim::kMessages,
-     .spaced_answer = false},
+     .spaced_answer = false,
+     .any_role = false},
     {.name = "gemma-3",
      .opening = "<start_of_turn>user\n",
      .opening_with_system = "<start_of_turn>user\n{system}\n\n",
-     .closing = "<end_of_turn>\n<start_of_turn>model\n",
+     .next_user = "<start_of_turn>user\n",
+     .user_tail = "<end_of_turn>\n",
+     .assistant_head = "<start_of_turn>model\n",
+     .assistant_tail = "<end_of_turn>\n",
      .turn_end = "<end_of_turn>",
      .trim = ChatTrim::kUser,
-     .spaced_answer = false},
+     .spaced_answer = false,
+     .any_role = false},
     {.name = "phi-3",
      .opening = "<|user|>\n",
      .opening_with_system = "<|system|>\n{system}<|end|>\n<|user|>\n",
-     .closing = "<|end|>\n<|assistant|>\n",
+     .next_user = "<|user|>\n",
+     .user_tail = "<|end|>\n",
+     .assistant_head = "<|assistant|>\n",
+     .assistant_tail = "<|end|>\n",
      .turn_end = "<|end|>",
      .trim = ChatTrim::kNone,
-     .spaced_answer = false},
+     .spaced_answer = false,
+     .any_role = false},
     {.name = "zephyr",
      .opening = "<|user|>\n",
      .opening_with_system = "<|system|>\n{system}{eos}\n<|user|>\n",
-     .closing = "{eos}\n<|assistant|>\n",
+     .next_user = "<|user|>\n",
+     .user_tail = "{eos}\n",
+     .assistant_head = "<|assistant|>\n",
+     .assistant_tail = "{eos}\n",
      .turn_end = "{eos}",
      .trim = ChatTrim::kNone,
-     .spaced_answer = false},
+     .spaced_answer = false,
+     .any_role = false},
 }};
 
 // What a template of a form holds and does not hold once it is normalised (see below): enough to
@@ -221,18 +270,21 @@ const ChatForm* recognise_chat(std::string_view jinja) {
   return nullptr;
 }
 
-std::string fill_chat(std::string_view text, std::string_view system, std::string_view eos) {
+std::string fill_chat(std::string_view text, std::string_view system, std::string_view bos,
+                      std::string_view eos) {
+  const std::array<std::pair<std::string_view, std::string_view>, 3> values = {
+      {{"{system}", system}, {"{bos}", bos}, {"{eos}", eos}}};
   std::string out;
   while (!text.empty()) {
-    if (text.starts_with("{system}")) {
-      out += system;
-      text.remove_prefix(std::string_view("{system}").size());
-    } else if (text.starts_with("{eos}")) {
-      out += eos;
-      text.remove_prefix(std::string_view("{eos}").size());
-    } else {
+    const auto found = std::find_if(values.begin(), values.end(), [&](const auto& value) {
+      return text.starts_with(value.first);
+    });
+    if (found == values.end()) {
       out += text[0];
       text.remove_prefix(1);
+    } else {
+      out += found->second;
+      text.remove_prefix(found->first.size());
     }
   }
   return out;

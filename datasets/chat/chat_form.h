@@ -11,16 +11,20 @@ namespace kvscope {
 // message.
 enum class ChatTrim { kNone, kUser, kMessages, kJoined };
 
-// One question and the start of its answer, as the family's template renders it. Placeholders:
-// "{system}" is the system message, "{eos}" the model's end token.
+// A chat of user and assistant in turn, as the family's template renders it. Placeholders:
+// "{system}" is the system message, "{bos}" and "{eos}" the model's begin and end tokens.
 struct ChatForm {
   const char* name;
-  const char* opening;              // before the user's text, without a system message
+  const char* opening;              // before the first user's text, without a system message
   const char* opening_with_system;  // null: the family has no system messages
-  const char* closing;              // behind the user's text, up to the answer
+  const char* next_user;            // before a later user's text
+  const char* user_tail;            // behind a user's text
+  const char* assistant_head;       // before an answer
+  const char* assistant_tail;       // behind an answer
   const char* turn_end;             // the token that ends the answer
   ChatTrim trim;
   bool spaced_answer;  // the answer begins with a space
+  bool any_role;       // turns of any role in any order: "user" in next_user is the role's place
 };
 
 const ChatForm* find_chat_form(std::string_view name);  // null if unknown
@@ -31,7 +35,8 @@ std::string known_chat_forms();                         // "chatml, llama-2, …
 const ChatForm* recognise_chat(std::string_view jinja);
 
 // `text` with its placeholders replaced.
-std::string fill_chat(std::string_view text, std::string_view system, std::string_view eos);
+std::string fill_chat(std::string_view text, std::string_view system, std::string_view bos,
+                      std::string_view eos);
 
 // The literal text between "<|im_start|>system\n" and "<|im_end|>" in a Jinja template: the system
 // message of ChatML models when none is given. Empty if there is none. Both a line feed and Jinja's

@@ -47,7 +47,7 @@ class TemplateTokenizer : public FakeTokenizer {
 };
 
 TEST(ChatForm, RecognisesTheFamilies) {
-  EXPECT_EQ(vectors()["vectors"].size(), 93U);
+  EXPECT_EQ(vectors()["vectors"].size(), 109U);
   for (const Json& row : vectors()["vectors"]) {
     const ChatForm* form = recognise_chat(row["template"].get<std::string>());
     ASSERT_NE(form, nullptr) << row;
@@ -64,7 +64,12 @@ TEST(ChatForm, RendersWhatTheTemplateRenders) {
     const auto render = [&] {
       const ChatTemplate chat(tokenizer, recognise_chat(jinja), system,
                               jinja.find("bos_token") != std::string::npos);
-      return tokenizer.decode(chat.render_user(row["user"].get<std::string>())) +
+      std::vector<ChatMessage> messages;
+      for (const Json& turn : row.value("before", Json::array())) {
+        messages.push_back({turn["role"].get<std::string>(), turn["content"].get<std::string>()});
+      }
+      messages.push_back({"user", row["user"].get<std::string>()});
+      return tokenizer.decode(chat.render_messages(messages)) +
              tokenizer.decode(chat.assistant_header());
     };
     if (row["text"].is_null()) {
@@ -88,7 +93,7 @@ TEST(ChatForm, IsFoundByItsName) {
   EXPECT_STREQ(find_chat_form("phi-3")->name, "phi-3");
   EXPECT_EQ(find_chat_form("phi"), nullptr);
   EXPECT_TRUE(known_chat_forms().starts_with("chatml, llama-2, llama-3, "));
-  EXPECT_EQ(fill_chat("a{system}b{eos}{x}", "{eos}", "</s>"), "a{eos}b</s>{x}");
+  EXPECT_EQ(fill_chat("{bos}a{system}b{eos}{x}", "{eos}", "<s>", "</s>"), "<s>a{eos}b</s>{x}");
 }
 
 }  // namespace

@@ -49,8 +49,9 @@ TEST(ChatTokens, AreThoseOfTheWholeChat) {
       const Ids header = chat.assistant_header();
       const Ids answer = chat.answer_ids("Paris", "");
       ids.insert(ids.end(), header.begin(), header.end());
-      const std::string whole = begin + form.opening + std::string(chat.rendered(text)) +
-                                fill_chat(form.closing, {}, eos);
+      const std::string whole =
+          begin + form.opening + std::string(chat.rendered(text)) +
+          fill_chat(std::string(form.user_tail) + form.assistant_head, {}, {}, eos);
       EXPECT_EQ(ids, tokenizer->encode(whole, SpecialTokens::kParse)) << file << ' ' << text;
       ids.insert(ids.end(), answer.begin(), answer.end());
       EXPECT_EQ(ids, tokenizer->encode(whole + "Paris", SpecialTokens::kParse)) << file;

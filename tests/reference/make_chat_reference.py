@@ -39,7 +39,7 @@ GEMMA = ("{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_except
          "{% if add_generation_prompt %}{{'<start_of_turn>model\n'}}{% endif %}")
 GEMMA3 = ("{{ bos_token }}{%- if messages[0]['role'] == 'system' -%}{%- set first_user_prefix = messages[0]['content'] + '\n\n' -%}{%- set turns = messages[1:] -%}"
           "{%- else -%}{%- set first_user_prefix = \"\" -%}{%- set turns = messages -%}{%- endif -%}{%- for message in turns -%}"
-          "{{ '<start_of_turn>' + message['role'] + '\n' + (first_user_prefix if loop.first else \"\") }}{{ message['content'] | trim }}{{ '<end_of_turn>\n' }}{%- endfor -%}"
+          "{%- set role = 'model' if message['role'] == 'assistant' else message['role'] -%}{{ '<start_of_turn>' + role + '\n' + (first_user_prefix if loop.first else \"\") }}{{ message['content'] | trim }}{{ '<end_of_turn>\n' }}{%- endfor -%}"
           "{%- if add_generation_prompt -%}{{'<start_of_turn>model\n'}}{%- endif -%}")
 PHI3 = (LOOP + "{% if message['role'] == 'system' %}{{'<|system|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'user' %}{{'<|user|>\n' + message['content'] + '<|end|>\n'}}"
         "{% elif message['role'] == 'assistant' %}{{'<|assistant|>\n' + message['content'] + '<|end|>\n'}}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}")
@@ -48,12 +48,12 @@ ZEPHYR = ("{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{
           "{% else %}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}")
 
 
-def mistral_later(opening, closing):
+def mistral_later(opening, closing, answer="\" \" + "):
     return ("{%- if messages[0][\"role\"] == \"system\" %}{%- set system_message = messages[0][\"content\"] %}{%- set turns = messages[1:] %}"
             "{%- else %}{%- set turns = messages %}{%- endif %}{{- bos_token }}{%- for message in turns %}{%- if message[\"role\"] == \"user\" %}"
             f"{{%- if loop.last and system_message is defined %}}{{{{- \"{opening}\" + system_message + \"\\n\\n\" + message[\"content\"] + \"{closing}\" }}}}"
             f"{{%- else %}}{{{{- \"{opening}\" + message[\"content\"] + \"{closing}\" }}}}{{%- endif %}}"
-            "{%- else %}{{- \" \" + message[\"content\"] + eos_token }}{%- endif %}{%- endfor %}")
+            "{%- else %}{{- " + answer + "message[\"content\"] + eos_token }}{%- endif %}{%- endfor %}")
 
 
 TEMPLATES = [
@@ -61,7 +61,7 @@ TEMPLATES = [
     ("chatml", CHATML.replace("{%s}", "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a careful reader.<|im_end|>\n' }}{% endif %}")),
     ("llama-2", LLAMA2), ("llama-3", LLAMA3), ("llama-3", LLAMA3.replace("\n", "\\n")), ("llama-3.1", LLAMA31),
     ("mistral", MISTRAL), ("mistral-v1", mistral_later(" [INST] ", " [/INST]")), ("mistral-v3", mistral_later("[INST] ", "[/INST]")),
-    ("mistral-v3-tekken", mistral_later("[INST]", "[/INST]")), ("gemma", GEMMA), ("gemma-3", GEMMA3),
+    ("mistral-v3-tekken", mistral_later("[INST]", "[/INST]", "")), ("gemma", GEMMA), ("gemma-3", GEMMA3),
     ("phi-3", PHI3), ("phi-3", PHI3.replace("\n", "\\n")), ("phi-3", PHI3_JOINED), ("zephyr", ZEPHYR),
 ]
 # Near to a family, and rendered otherwise.
@@ -95,6 +95,14 @@ def main():
                 if form == "phi-3" and template is PHI3_JOINED and system:
                     continue  # leaves system messages out
                 rows.append({"form": form, "template": template, "system": system, "user": user, "text": text})
+        # Mistral's first template puts no space before an answer; this program's form has one.
+        answer = "Rayleigh  said so." if form != "mistral" else "Rayleigh"
+        before = [{"role": "user", "content": " Who? "}, {"role": "assistant", "content": answer}]
+        text = tokenizer.apply_chat_template(before + [{"role": "user", "content": "Why?"}], chat_template=template,
+                                             tokenize=False, add_generation_prompt=True)
+        if form == "mistral":
+            text = text.replace("[/INST]Rayleigh", "[/INST] Rayleigh")
+        rows.append({"form": form, "template": template, "system": None, "user": "Why?", "before": before, "text": text})
     OUT.write_text(json.dumps({"vectors": rows, "refused": REFUSED}, indent=0))
     print(len(rows), OUT.stat().st_size)
 
