@@ -8,14 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "datasets/chat/chat_form.h"
 #include "runner/tokenizer/tokenizer.h"
 
 namespace kvscope {
 
-enum class ChatFamily { kChatMl, kPlain };
-
 struct ChatMessage {
-  std::string role;  // system, user, assistant or another word
+  std::string role;  // system, user, assistant; in ChatML another word too
   std::string content;
 };
 
@@ -24,14 +23,19 @@ struct ChatMessage {
 // a user's text stays text. Keeps a reference to the tokenizer.
 class ChatTemplate {
  public:
-  ChatTemplate(const Tokenizer& tokenizer, ChatFamily family, std::string system_message);
+  // form: null for plain text. begins: the template itself puts the begin-of-text token first.
+  // Throws DataError where the form has no system messages and one is given, or the tokenizer lacks
+  // the token that ends a turn.
+  ChatTemplate(const Tokenizer& tokenizer, const ChatForm* form, std::string system_message,
+               bool begins);
 
-  // System turn (when the template has a default one), the user's header, and `text`; the turn is
-  // left open. Decoded, the prompt ends with exactly `text`.
+  // System turn (when there is a system message), the user's header, and `text`; the turn is left
+  // open. Decoded, the prompt ends with exactly rendered(text).
   std::vector<std::int32_t> render_user(std::string_view text) const;
 
   // Several turns, the last one left open. The template's default system message comes first unless
-  // one is given. In the plain form: the contents, an empty line between two.
+  // one is given. In the plain form: the contents, an empty line between two. Throws DataError for
+  // turns that the form does not have.
   std::vector<std::int32_t> render_messages(std::span<const ChatMessage> messages) const;
   // The same with the last turn closed, so that another one can follow.
   std::vector<std::int32_t> render_closed(std::span<const ChatMessage> messages) const;
@@ -49,37 +53,42 @@ class ChatTemplate {
   std::vector<std::int32_t> answer_ids(std::string_view answer,
                                        std::string_view answer_prefix) const;
 
-  ChatFamily family() const { return family_; }
-  std::string_view name() const { return family_ == ChatFamily::kChatMl ? "chatml" : "plain"; }
+  std::string_view name() const { return form_ == nullptr ? "plain" : form_->name; }
+  // What is left of a text: some families leave out the white space at its ends.
+  std::string_view rendered(std::string_view text) const;
   const std::string& system_message() const { return system_message_; }  // empty: no system turn
   // Ends the assistant's turn; a generator stops there. The plain form has the model's end-of-text
   // token, if any.
   std::optional<std::int32_t> turn_end() const { return turn_end_; }
-  // One line for the user when the model's own template was not used; else empty.
+  // One line for the user when there is no template; else empty.
   const std::string& notice() const { return notice_; }
 
  private:
   friend ChatTemplate chat_for(const Tokenizer& tokenizer);
 
-  void append_turn(std::vector<std::int32_t>& ids, std::string_view role,
-                   std::string_view content) const;
-  void append_text(std::vector<std::int32_t>& ids, std::string_view text) const;
+  class Turns;  // a chat's text, part by part
+
+  std::string filled(const char* text) const;
+  std::string header_text(std::string_view answer_prefix) const;
+  Turns turns(std::span<const ChatMessage> messages, bool closed) const;
+  std::vector<std::int32_t> begun(std::vector<std::int32_t> ids) const;
 
   const Tokenizer& tokenizer_;
-  ChatFamily family_;
+  const ChatForm* form_;
   std::string system_message_;
   std::string notice_;
-  std::int32_t turn_start_ = -1;
+  std::string begin_text_,
+      eos_text_;  // the begin token's, where the template has it, and the end's
+  std::optional<std::int32_t> begin_;  // id to put first that no text stands for
   std::optional<std::int32_t> turn_end_;
 };
 
-// ChatML (SmolLM2, Qwen) when the model's file has its two tokens and its template, if there is
-// one, uses them; the plain form with a notice otherwise. The default system message is read from
-// the template.
+// The form that the model's chat template is recognised as, or that it names ("none": plain text).
+// Without a template, ChatML where the vocabulary has its tokens and else plain text with a notice.
+// Throws DataError for a template that is not recognised.
 ChatTemplate chat_for(const Tokenizer& tokenizer);
 
-// The literal text between "<|im_start|>system\n" and "<|im_end|>" in a Jinja template; empty if
-// there is none. Both a line feed and Jinja's escape \n are understood.
-std::string default_system_message(std::string_view jinja_template);
+// Plain text whatever the model's template is.
+ChatTemplate plain_chat(const Tokenizer& tokenizer);
 
 }  // namespace kvscope

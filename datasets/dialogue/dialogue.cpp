@@ -164,9 +164,8 @@ Dialogues make_dialogues(const DialogueOptions& options, const Tokenizer& tokeni
                     " haystack=" + (haystack.is_noise() ? "noise" : "text"),
                 kNewTokens},
                options.text, tokenizer, draw);
-  const ChatTemplate chat = options.text.plain_template
-                                ? ChatTemplate(tokenizer, ChatFamily::kPlain, {})
-                                : chat_for(tokenizer);
+  const ChatTemplate chat =
+      options.text.plain_template ? plain_chat(tokenizer) : chat_for(tokenizer);
   dialogues.turns = static_cast<std::size_t>(options.turns);
   for (std::size_t i = 0; i < firsts.samples.size(); ++i) {
     add_turns(plans[i], std::move(firsts.samples[i]), chat, dialogues);

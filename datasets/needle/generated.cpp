@@ -39,8 +39,7 @@ double grid_percent(std::size_t i) { return 100.0 * static_cast<double>(i) / (kD
 Dataset generate(const GeneratedKind& kind, const GeneratedOptions& options,
                  const Tokenizer& tokenizer, const DrawPrompt& draw) {
   check(kind.name, options);
-  const ChatTemplate chat = options.plain_template ? ChatTemplate(tokenizer, ChatFamily::kPlain, {})
-                                                   : chat_for(tokenizer);
+  const ChatTemplate chat = options.plain_template ? plain_chat(tokenizer) : chat_for(tokenizer);
   Dataset data;
   data.name = kind.name;
   data.version = kind.version + " template=" + std::string(chat.name()) +

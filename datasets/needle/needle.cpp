@@ -76,8 +76,7 @@ NeedlePlan draw(const NeedleOptions& options, double depth, Random& random) {
 
 Dataset make_needle(const NeedleOptions& options, const Tokenizer& tokenizer) {
   check(options);
-  const ChatTemplate chat = options.plain_template ? ChatTemplate(tokenizer, ChatFamily::kPlain, {})
-                                                   : chat_for(tokenizer);
+  const ChatTemplate chat = options.plain_template ? plain_chat(tokenizer) : chat_for(tokenizer);
   const Haystack haystack = options.haystack.empty()
                                 ? Haystack::noise(tokenizer)
                                 : Haystack::from_path(options.haystack, tokenizer);

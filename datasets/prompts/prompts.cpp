@@ -66,7 +66,11 @@ Sample read_sample(std::vector<ChatMessage> messages, const ChatTemplate& chat,
   }
   if (messages.empty()) fail(where, "nobody asks anything before the assistant's message");
   Sample sample;
-  sample.prompt_ids = chat.render_messages(messages);
+  try {
+    sample.prompt_ids = chat.render_messages(messages);
+  } catch (const DataError& error) {  // turns that the template does not have
+    throw DataError(where + ": " + error.what());
+  }
   sample.prefix_ids = chat.assistant_header(answer_prefix);
   if (messages.size() > 1) {
     // The last message with its turn's header, all of it: what is kept must not tell who speaks.

@@ -72,7 +72,7 @@ class SampleMaker {
         options_(options),
         tokenizer_(tokenizer),
         chat_(chat_for(tokenizer)),
-        plain_(tokenizer, ChatFamily::kPlain, {}) {}
+        plain_(plain_chat(tokenizer)) {}
 
   Sample make(const Question& question) {
     const PromptPolicy& policy = *question.policy;

@@ -36,7 +36,8 @@ void set_action(CLI::App& command, CommandContext& context, std::function<ExitCo
 // ---- model ----
 
 struct ModelOptions {
-  std::string file;  // empty: default_model_file()
+  std::string file;           // empty: default_model_file()
+  std::string chat_template;  // as --chat-template says it; empty: the model's own
   std::string dtype = "f32";
   std::string kv_dtype;  // empty: as dtype
   BackendOptions backend;
@@ -57,7 +58,10 @@ std::filesystem::path default_model_file();
 // the default one).
 std::filesystem::path model_file_or_default(const std::string& file);
 
-std::unique_ptr<Tokenizer> open_tokenizer(const std::string& file);
+// The tokenizer alone of `file` or the default model, with the chat template that --chat-template
+// names. Throws as model_file_or_default, open_tokenizer and chat_template_text do.
+std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& file,
+                                                const std::string& chat_template);
 
 // Wall time of the parts of open_model.
 struct LoadSeconds {

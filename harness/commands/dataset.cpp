@@ -8,6 +8,7 @@
 #include "harness/report/json.h"
 #include "harness/report/table.h"
 #include "runner/base/error.h"
+#include "runner/tokenizer/open_tokenizer.h"
 
 namespace kvscope {
 namespace {
@@ -29,7 +30,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const InspectOptions& options) {
   if (options.model.empty() && !std::filesystem::exists(default_model_file(), error)) {
     return nullptr;
   }
-  return open_tokenizer(options.model);
+  return open_tokenizer(model_file_or_default(options.model));
 }
 
 Json counts_json(const std::map<std::string, std::size_t>& counts) {

@@ -118,12 +118,15 @@ GenerateRequest request_of(const GenerateOptions& options, const PolicySpec& spe
   return request;
 }
 
-void print_answer(const GenerateOptions& options, const Tokenizer& tokenizer,
+void print_answer(const GenerateOptions& options, const OpenedModel& opened, const PromptLine& line,
                   const GenerateArmResult& answer) {
   std::vector<std::int32_t> ids = answer.new_ids;
-  const auto stop = tokenizer.eos();
-  if (!ids.empty() && stop && ids.back() == *stop) ids.pop_back();
-  const std::string text = tokenizer.decode(ids);
+  const std::vector<std::int32_t>& ends = opened.model->config.stop_tokens;
+  const bool ended =
+      !ids.empty() && (ids.back() == line.stop_token ||
+                       std::find(ends.begin(), ends.end(), ids.back()) != ends.end());
+  if (ended) ids.pop_back();
+  const std::string text = opened.tokenizer->decode(ids);
   if (!options.json) {
     std::cout << text << '\n';
     return;
@@ -169,7 +172,7 @@ ExitCode run_generate(const GenerateOptions& options, const CudaSupport& cuda) {
       if (!answer.error.empty()) {
         throw std::runtime_error(lines[begin + i].where + ": " + answer.error);
       }
-      print_answer(options, tokenizer, answer);
+      print_answer(options, opened, lines[begin + i], answer);
     }
     std::cout.flush();
   }

@@ -73,7 +73,7 @@ Inspection inspect(const std::filesystem::path& path) {
   }
   if (found.config) attempt(found, [&] { open_model_source(path); });
   attempt(found, [&] {
-    const auto tokenizer = kvscope::open_tokenizer(path);
+    const auto tokenizer = open_tokenizer(path);
     found.tokenizer = std::to_string(tokenizer->n_vocab()) + " tokens";
     found.has_chat_template = !tokenizer->chat_template().empty();
   });

@@ -49,7 +49,7 @@ ExitCode run_lint(const LintOptions& options, const CudaSupport& cuda) {
   }
   Json out = Json::object();
   ExitCode code = ExitCode::kOk;
-  const auto tokenizer = open_tokenizer(options.model.file);
+  const auto tokenizer = open_model_tokenizer(options.model.file, options.model.chat_template);
   if (!options.tasks.empty()) {
     std::vector<std::string> found;
     const TaskFiles files = with_prepared_text(options.files);

@@ -4,11 +4,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "harness/commands/chat_option.h"
 #include "harness/commands/common.h"
 #include "runner/base/error.h"
 #include "runner/model/folder_model.h"
-#include "runner/tokenizer/load.h"
 #include "runner/tokenizer/open_tokenizer.h"
+#include "runner/tokenizer/with_chat_template.h"
 
 namespace kvscope {
 namespace {
@@ -43,6 +44,7 @@ void add_model_file_option(CLI::App& command, std::string& file) {
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
   add_model_file_option(command, options.file);
+  add_chat_option(command, options.chat_template);
   command.add_option("--dtype", options.dtype, "Weights are held as f32 (default), bf16 or f16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   command
@@ -91,17 +93,22 @@ std::filesystem::path model_file_or_default(const std::string& file) {
   return path;
 }
 
-std::unique_ptr<Tokenizer> open_tokenizer(const std::string& file) {
-  return load_tokenizer(*GgufFile::open(model_file_or_default(file)));
+std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& file,
+                                                const std::string& chat_template) {
+  const std::string chat = chat_template.empty() ? "" : chat_template_text(chat_template);
+  auto tokenizer = open_tokenizer(model_file_or_default(file));
+  return chat.empty() ? std::move(tokenizer) : with_chat_template(std::move(tokenizer), chat);
 }
 
 OpenedModel open_model(const ModelOptions& options, const CudaSupport& cuda) {
+  const std::string chat =
+      options.chat_template.empty() ? "" : chat_template_text(options.chat_template);
   OpenedModel opened;
   opened.file = model_file_or_default(options.file);
   Lap lap;
   const auto source = open_model_source(opened.file);
   opened.load_seconds.file = lap.seconds();
-  opened.tokenizer = kvscope::open_tokenizer(opened.file);
+  opened.tokenizer = open_tokenizer(opened.file);
   opened.load_seconds.tokenizer = lap.seconds();
   const DType dtype = dtype_of(options.dtype);
   const DType kv_dtype = options.kv_dtype.empty() ? dtype : dtype_of(options.kv_dtype);
@@ -117,6 +124,9 @@ OpenedModel open_model(const ModelOptions& options, const CudaSupport& cuda) {
   opened.load_seconds.weights = lap.seconds();
   opened.engine = std::make_unique<Engine>(*opened.model, *opened.backend);
   opened.engine->allow_beyond_context(options.beyond_context);
+  if (!chat.empty()) {
+    opened.tokenizer = with_chat_template(std::move(opened.tokenizer), chat);
+  }
   return opened;
 }
 

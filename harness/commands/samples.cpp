@@ -8,6 +8,7 @@
 #include <iostream>
 #include <limits>
 
+#include "harness/commands/chat_option.h"
 #include "harness/commands/sweep_run.h"
 #include "harness/report/json.h"
 #include "harness/report/table.h"
@@ -18,6 +19,7 @@ namespace {
 
 struct SamplesOptions {
   std::string model;
+  std::string chat_template;
   std::string tasks = "needle";
   TaskFiles files;
   int limit = 5;
@@ -92,7 +94,7 @@ void print_table(const Dataset& data, std::size_t shown, double seconds,
 
 ExitCode run_samples(const SamplesOptions& options) {
   const std::vector<TaskSpec> specs = parse_tasks(options.tasks);
-  const auto tokenizer = open_tokenizer(options.model);
+  const auto tokenizer = open_model_tokenizer(options.model, options.chat_template);
   const TaskFiles files = with_prepared_text(options.files);
   const auto shown = options.limit == 0 ? std::numeric_limits<std::size_t>::max()
                                         : static_cast<std::size_t>(options.limit);
@@ -129,6 +131,7 @@ void add_samples_command(CLI::App& app, CommandContext& context) {
       ->capture_default_str()
       ->check(CLI::Range(0, 1'000'000'000));
   add_model_file_option(*command, options->model);
+  add_chat_option(*command, options->chat_template);
   command->add_flag("--json", options->json, "One JSON object a sample, with text and token ids");
   command->footer(
       "Examples:\n"

@@ -6,12 +6,14 @@
 #include "harness/commands/input.h"
 #include "harness/report/json.h"
 #include "runner/base/error.h"
+#include "runner/tokenizer/open_tokenizer.h"
 
 namespace kvscope {
 namespace {
 
 struct TokenizeOptions {
   std::string model;
+  std::string tokenizer;
   std::string jsonl;
   std::string file;
   std::string text;
@@ -31,7 +33,9 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
   const int sources = !options.jsonl.empty() + !options.file.empty() + !options.text.empty();
   if (sources != 1)
     throw UsageError("tokenize: give one of --jsonl FILE, --file FILE or --text TEXT");
-  const auto tokenizer = open_tokenizer(options.model);
+  const auto tokenizer =
+      open_tokenizer(options.tokenizer.empty() ? model_file_or_default(options.model)
+                                               : std::filesystem::path(options.tokenizer));
   const auto encode = [&](std::string_view text) {
     return tokenizer->encode(text, SpecialTokens::kParse);
   };
@@ -65,12 +69,19 @@ void add_tokenize_command(CLI::App& app, CommandContext& context) {
                       "One {\"text\": …} a line; one line of ids for each");
   command->add_option("--file", options->file, "A whole text file");
   command->add_option("--text", options->text, "The text itself");
-  add_model_file_option(*command, options->model);
+  CLI::Option* model = command->add_option(
+      "--model", options->model,
+      "GGUF file, or folder of a Hugging Face model (default: the fetched model)");
+  command
+      ->add_option("--tokenizer", options->tokenizer,
+                   "tokenizer.json, tokenizer.model, a folder with one, or a GGUF file")
+      ->excludes(model);
   command->add_flag("--json", options->json, "{\"ids\": […]} a line instead of plain numbers");
   command->footer(
       "Examples:\n"
       "  kvscope tokenize --text 'In 1665 Newton saw'\n"
-      "  kvscope tokenize --jsonl texts.jsonl --json");
+      "  kvscope tokenize --jsonl texts.jsonl --json\n"
+      "  kvscope tokenize --tokenizer tokenizer.json --file book.txt");
   set_action(*command, context, [options] { return run_tokenize(*options); });
 }
 

@@ -1,12 +1,12 @@
 #include "runner/tokenizer/byte_bpe.h"
 
 #include <algorithm>
-#include <functional>
-#include <queue>
-#include <tuple>
 
 #include "runner/base/error.h"
 #include "runner/tokenizer/byte_symbols.h"
+#include "runner/tokenizer/token_bytes.h"
+#include "runner/tokenizer/unicode_form.h"
+#include "runner/tokenizer/utf8.h"
 
 namespace kvscope {
 namespace {
@@ -31,27 +31,6 @@ std::optional<std::int32_t> in_range(std::optional<std::int32_t> id, std::size_t
   }
   return id;
 }
-
-std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
-  return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
-         static_cast<std::uint32_t>(right);
-}
-
-// A token of the word under work, in a doubly linked list.
-struct Node {
-  std::int32_t id;  // kNone once it is part of its left neighbour
-  std::int32_t previous, next;
-};
-
-// A possible merge of node `left` with its right neighbour; out of date if their ids have changed
-// since.
-struct Candidate {
-  std::int32_t rank, left;
-  std::int32_t left_id, right_id, merged_id;
-  bool operator>(const Candidate& other) const {
-    return std::tie(rank, left) > std::tie(other.rank, other.left);
-  }
-};
 
 }  // namespace
 
@@ -116,41 +95,60 @@ void ByteBpe::read_merges(const BpeVocabulary& vocabulary, const TokenIndex& ind
   merges_.reserve(vocabulary.merges.size());
   for (std::size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
     const auto& [left, right] = vocabulary.merges[rank];
-    const Merge merge{static_cast<std::int32_t>(rank), id_of(left + right, rank)};
-    merges_.emplace(pair_key(id_of(left, rank), id_of(right, rank)), merge);
+    merges_.add(id_of(left, rank), id_of(right, rank),
+                {static_cast<std::int32_t>(rank), id_of(left + right, rank)});
   }
 }
 
-const ByteBpe::Merge* ByteBpe::merge_of(std::int32_t left, std::int32_t right) const {
-  const auto found = merges_.find(pair_key(left, right));
-  return found == merges_.end() ? nullptr : &found->second;
-}
-
-const ByteBpe::Special* ByteBpe::special_at(std::string_view text, SpecialTokens special) const {
-  if (!starts_special_[static_cast<unsigned char>(text[0])]) return nullptr;
+const ByteBpe::Special* ByteBpe::special_at(std::string_view text, std::size_t at,
+                                            const ParsedRanges& parsed) const {
+  if (!starts_special_[static_cast<unsigned char>(text[at])]) return nullptr;
   for (const Special& candidate : specials_) {
-    if (candidate.kind == TokenKind::kControl && special == SpecialTokens::kAsText) continue;
-    if (text.starts_with(candidate.text)) return &candidate;
+    if (!text.substr(at).starts_with(candidate.text)) continue;
+    if (candidate.kind != TokenKind::kControl || parsed.hold(at, at + candidate.text.size())) {
+      return &candidate;
+    }
   }
   return nullptr;
 }
 
 std::vector<std::int32_t> ByteBpe::encode(std::string_view text, SpecialTokens special) const {
+  const TextPart part{text, special};
+  return encode_parts({&part, 1}, false);
+}
+
+std::vector<std::int32_t> ByteBpe::encode_parts(std::span<const TextPart> parts, bool) const {
+  const JoinedText joined(parts);
+  const std::string_view text = joined.text;
   std::vector<std::int32_t> ids;
   std::size_t start = 0;  // of the text since the last special token
   for (std::size_t at = 0; at < text.size();) {
-    const Special* found = special_at(text.substr(at), special);
+    const Special* found = special_at(text, at, joined.parsed);
     if (found == nullptr) {
       ++at;
       continue;
     }
-    encode_words(text.substr(start, at - start), ids);
+    encode_stretch(text.substr(start, at - start), ids);
     ids.push_back(found->id);
     at += found->text.size();
     start = at;
   }
-  encode_words(text.substr(start), ids);
+  encode_stretch(text.substr(start), ids);
   return ids;
+}
+
+void ByteBpe::encode_stretch(std::string_view text, std::vector<std::int32_t>& ids) const {
+  if (!rule_.nfc) return encode_words(text, ids);
+  std::string normal;
+  while (!text.empty()) {
+    const std::size_t valid = utf8_valid_prefix(text);
+    normal += to_unicode_form(text.substr(0, valid), UnicodeForm::kNfc);
+    text.remove_prefix(valid);
+    if (text.empty()) break;
+    normal += text[0];
+    text.remove_prefix(1);
+  }
+  encode_words(normal, ids);
 }
 
 void ByteBpe::encode_words(std::string_view text, std::vector<std::int32_t>& ids) const {
@@ -174,64 +172,23 @@ void ByteBpe::encode_words(std::string_view text, std::vector<std::int32_t>& ids
   });
 }
 
-// O(n log n) in the word's bytes, so that a text without any word's end does no harm.
 void ByteBpe::encode_word(std::string_view word, std::vector<std::int32_t>& ids) const {
   if (const auto whole = whole_words_.find(word); whole != whole_words_.end()) {
     ids.push_back(whole->second);
     return;
   }
-  std::vector<Node> nodes;
-  nodes.reserve(word.size());
+  std::vector<std::int32_t> symbols;
+  symbols.reserve(word.size());
   for (const char c : word) {
     const std::int32_t id = byte_ids_[static_cast<unsigned char>(c)];
-    if (id == kNone) continue;
-    const auto at = static_cast<std::int32_t>(nodes.size());
-    nodes.push_back({id, at - 1, at + 1});
+    if (id != kNone) symbols.push_back(id);
   }
-  if (nodes.empty()) return;
-  nodes.back().next = kNone;
-
-  std::vector<Candidate> storage;
-  storage.reserve(nodes.size());
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue(std::greater<>(),
-                                                                               std::move(storage));
-  const auto node = [&](std::int32_t i) -> Node& { return nodes[static_cast<std::size_t>(i)]; };
-  const auto propose = [&](std::int32_t left) {
-    if (left == kNone || node(left).next == kNone) return;
-    const std::int32_t left_id = node(left).id;
-    const std::int32_t right_id = node(node(left).next).id;
-    if (const Merge* merge = merge_of(left_id, right_id)) {
-      queue.push({merge->rank, left, left_id, right_id, merge->id});
-    }
-  };
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(nodes.size()); ++i) propose(i);
-  while (!queue.empty()) {
-    const Candidate best = queue.top();
-    queue.pop();
-    Node& left = node(best.left);
-    if (left.id != best.left_id || left.next == kNone) continue;
-    Node& right = node(left.next);
-    if (right.id != best.right_id) continue;
-    left.id = best.merged_id;
-    right.id = kNone;
-    left.next = right.next;
-    if (left.next != kNone) node(left.next).previous = best.left;
-    propose(left.previous);
-    propose(best.left);
-  }
-  for (std::int32_t i = 0; i != kNone; i = node(i).next) ids.push_back(node(i).id);
+  merges_.apply(symbols);
+  ids.insert(ids.end(), symbols.begin(), symbols.end());
 }
 
 std::string ByteBpe::decode(std::span<const std::int32_t> ids) const {
-  std::string text;
-  for (const std::int32_t id : ids) {
-    if (id < 0 || id >= n_vocab()) {
-      throw DataError("token id " + std::to_string(id) + " is outside the vocabulary of " +
-                      std::to_string(n_vocab()) + "; give ids of this model");
-    }
-    text += bytes_[static_cast<std::size_t>(id)];
-  }
-  return text;
+  return decode_bytes(ids, bytes_);
 }
 
 std::optional<std::int32_t> ByteBpe::id_of_special(std::string_view text) const {

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "runner/tokenizer/bpe_merge.h"
+#include "runner/tokenizer/joined_text.h"
 #include "runner/tokenizer/pretokenizer.h"
 #include "runner/tokenizer/tokenizer.h"
 
@@ -41,6 +43,8 @@ class ByteBpe final : public Tokenizer {
   explicit ByteBpe(BpeVocabulary vocabulary);
 
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special) const override;
+  std::vector<std::int32_t> encode_parts(std::span<const TextPart> parts,
+                                         bool continues) const override;
   std::string decode(std::span<const std::int32_t> ids) const override;
   std::int32_t n_vocab() const override { return static_cast<std::int32_t>(bytes_.size()); }
   std::optional<std::int32_t> eos() const override { return eos_; }
@@ -50,10 +54,6 @@ class ByteBpe final : public Tokenizer {
   const std::string& chat_template() const override { return chat_template_; }
 
  private:
-  struct Merge {
-    std::int32_t rank;
-    std::int32_t id;  // of the merged token
-  };
   struct Special {
     std::string text;
     std::int32_t id;
@@ -63,19 +63,20 @@ class ByteBpe final : public Tokenizer {
 
   void read_tokens(const BpeVocabulary& vocabulary);
   void read_merges(const BpeVocabulary& vocabulary, const TokenIndex& index);
+  void encode_stretch(std::string_view text, std::vector<std::int32_t>& ids) const;
   void encode_words(std::string_view text, std::vector<std::int32_t>& ids) const;
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids) const;
-  const Special* special_at(std::string_view text, SpecialTokens special) const;
-  const Merge* merge_of(std::int32_t left, std::int32_t right) const;
+  const Special* special_at(std::string_view text, std::size_t at,
+                            const ParsedRanges& parsed) const;
 
   const PretokenizerRule& rule_;
   Pretokenizer pretokenizer_;
-  std::vector<std::string> bytes_;                   // [n_vocab] what a token decodes to
-  std::array<std::int32_t, 256> byte_ids_;           // -1: no token
-  std::unordered_map<std::uint64_t, Merge> merges_;  // by left id · 2^32 + right id
-  TokenIndex whole_words_;                           // views of bytes_; only if the rule says so
-  std::vector<Special> specials_;                    // longest first
-  std::array<bool, 256> starts_special_ = {};        // first bytes of specials_
+  std::vector<std::string> bytes_;          // [n_vocab] what a token decodes to
+  std::array<std::int32_t, 256> byte_ids_;  // -1: no token
+  MergeTable merges_;
+  TokenIndex whole_words_;                     // views of bytes_; only if the rule says so
+  std::vector<Special> specials_;              // longest first
+  std::array<bool, 256> starts_special_ = {};  // first bytes of specials_
   std::optional<std::int32_t> bos_, eos_;
   bool adds_bos_ = false;
   std::string chat_template_;

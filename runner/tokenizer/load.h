@@ -8,9 +8,9 @@
 
 namespace kvscope {
 
-// Byte-level BPE (tokenizer.ggml.model "gpt2"). The tokenizer does not need `file` afterwards.
-// Throws DataError: another kind of tokenizer, unknown pre-tokenizer, keys missing, damaged or
-// contradicting each other.
+// Byte-level BPE (tokenizer.ggml.model "gpt2") or SentencePiece's BPE ("llama"). The tokenizer does
+// not need `file` afterwards. Throws DataError: another kind of tokenizer, unknown pre-tokenizer,
+// keys missing, damaged or contradicting each other.
 std::unique_ptr<Tokenizer> load_tokenizer(const GgufFile& file);
 
 }  // namespace kvscope

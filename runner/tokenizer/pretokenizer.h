@@ -1,19 +1,23 @@
 // Cuts a text into words before byte-pair encoding: no merge crosses a word's edge.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kvscope {
 
 // How the models of one `tokenizer.ggml.pre` cut.
 struct PretokenizerRule {
   const char* name;
-  const char* pattern;  // consecutive matches are the words
-  bool whole_words;     // a word that is a token is taken whole, without merges
-  bool adds_bos;        // when the file does not say
+  // Consecutive matches of the first are words, which the next cuts again; null: no further one.
+  std::array<const char*, 4> patterns;
+  bool whole_words = false;  // a word that is a token is taken whole, without merges
+  bool adds_bos = false;     // when the file does not say
+  bool nfc = false;          // the text is brought into Unicode's form NFC first
 };
 
 const PretokenizerRule* find_pretokenizer_rule(std::string_view name);  // null if unknown
@@ -32,7 +36,11 @@ class Pretokenizer {
 
  private:
   struct Compiled;
-  std::unique_ptr<Compiled> compiled_;
+
+  void split_valid(std::string_view text, std::size_t stage,
+                   const std::function<void(std::string_view)>& word) const;
+
+  std::vector<Compiled> stages_;
 };
 
 }  // namespace kvscope

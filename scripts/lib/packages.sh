@@ -2,7 +2,8 @@
 # ocl-icd-opencl-dev: the CMake configuration of libdnnl-dev asks for it, the package only recommends it.
 
 build_packages=(g++ cmake make pkg-config libdnnl-dev ocl-icd-opencl-dev libpcre2-dev libsqlite3-dev prometheus-cpp-dev
-  libcli11-dev nlohmann-json3-dev libhwy-dev libssl-dev libboost-math-dev zlib1g-dev)
+  libcli11-dev nlohmann-json3-dev libhwy-dev libssl-dev libboost-math-dev zlib1g-dev
+  libutf8proc-dev libsentencepiece-dev)
 model_packages=(python3-pip unzip)
 text_packages=(golang-github-pierrec-lz4-dev golang-github-andybalholm-brotli-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev sqlite3 python3)

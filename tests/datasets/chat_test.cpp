@@ -5,6 +5,7 @@
 
 #include "datasets/chat/chat_sample.h"
 #include "datasets/chat/chat_template.h"
+#include "runner/base/error.h"
 #include "tests/datasets/fake_tokenizer.h"
 
 namespace kvscope {
@@ -16,7 +17,7 @@ const char kSmolLm[] =
     "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
     "Face<|im_end|>\n' }}"
     "{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + "
-    "'\n'}}{% endfor %}";
+    "'\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 // As Qwen2.5's: Jinja escapes, and branches that put the user's own message in.
 const char kQwen[] =
@@ -38,7 +39,7 @@ TEST(ChatTemplate, reads_the_default_system_message_from_the_template) {
 TEST(ChatTemplate, splits_the_chat_behind_the_question) {
   const FakeTokenizer tokenizer(kSmolLm);
   const ChatTemplate chat = chat_for(tokenizer);
-  EXPECT_EQ(chat.family(), ChatFamily::kChatMl);
+  EXPECT_EQ(chat.name(), "chatml");
   EXPECT_EQ(chat.notice(), "");
   EXPECT_EQ(chat.turn_end(), FakeTokenizer::kEnd);
   EXPECT_EQ(tokenizer.decode(chat.render_user("Why?")),
@@ -66,19 +67,36 @@ TEST(ChatTemplate, puts_a_space_before_an_answer_that_continues_a_sentence) {
   EXPECT_EQ(tokenizer.decode(chat.answer_ids("", "It is")), "<|im_end|>");
 }
 
-TEST(ChatTemplate, falls_back_to_plain_text_and_says_so) {
+TEST(ChatTemplate, refuses_what_it_does_not_recognise) {
   const FakeTokenizer unknown("[INST] {{ content }} [/INST]");
-  const ChatTemplate chat = chat_for(unknown);
-  EXPECT_EQ(chat.family(), ChatFamily::kPlain);
-  EXPECT_NE(chat.notice().find("not ChatML"), std::string::npos);
-  EXPECT_EQ(unknown.decode(chat.render_user("Why?")), "Why?");
-  EXPECT_EQ(unknown.decode(chat.assistant_header("Because")), " Because");
+  try {
+    chat_for(unknown);
+    ADD_FAILURE() << "no error";
+  } catch (const DataError& error) {
+    EXPECT_NE(std::string(error.what()).find("none that is known (chatml, llama-2,"),
+              std::string::npos);
+  }
+  const FakeTokenizer lacks_its_tokens("llama-3");
+  EXPECT_THROW(chat_for(lacks_its_tokens), DataError);
+}
+
+TEST(ChatTemplate, is_plain_text_where_asked_for_or_where_there_is_none) {
+  const FakeTokenizer none("none");
+  const ChatTemplate chat = chat_for(none);
+  EXPECT_EQ(chat.name(), "plain");
+  EXPECT_EQ(chat.notice(), "");
+  EXPECT_EQ(none.decode(chat.render_user("Why?")), "Why?");
+  EXPECT_EQ(none.decode(chat.assistant_header("Because")), " Because");
   EXPECT_TRUE(chat.assistant_header().empty());
 
   const FakeTokenizer bare("", false);
   EXPECT_NE(chat_for(bare).notice().find("no chat template"), std::string::npos);
   const FakeTokenizer only_tokens("", true);
-  EXPECT_EQ(chat_for(only_tokens).family(), ChatFamily::kChatMl);
+  EXPECT_EQ(chat_for(only_tokens).name(), "chatml");
+  const FakeTokenizer named("llama-2");
+  EXPECT_EQ(named.decode(chat_for(named).render_user(" Why? ")), "[INST] Why?");
+  EXPECT_EQ(named.decode(chat_for(named).assistant_header("Because")), " [/INST] Because");
+  EXPECT_EQ(named.decode(chat_for(named).answer_ids("42", "")), " 42");
 }
 
 TEST(ChatTemplate, starts_with_bos_where_the_model_wants_one) {
@@ -101,6 +119,21 @@ TEST(ChatSample, finds_the_tokens_of_the_evidence) {
 
   question.evidence_end = question.evidence_begin;
   EXPECT_EQ(make_chat_sample(question, chat, tokenizer).evidence_begin, -1);
+}
+
+TEST(ChatSample, finds_tokens_where_white_space_is_left_out) {
+  const FakeTokenizer tokenizer("llama-2");
+  ChatQuestion question;
+  question.text = "  abcFACT Q?\n";
+  question.golds = {"x"};
+  question.evidence_begin = 5;
+  question.evidence_end = 9;
+  question.question_begin = 10;
+  const Sample sample = make_chat_sample(question, chat_for(tokenizer), tokenizer);
+  EXPECT_EQ(sample.evidence_begin, 10);  // behind "[INST] abc"
+  EXPECT_EQ(sample.evidence_end, 14);
+  EXPECT_EQ(sample.question_begin, 15);
+  EXPECT_EQ(sample.prompt_ids.size(), 17U);
 }
 
 // Has a token for "\nQ", as a vocabulary may.

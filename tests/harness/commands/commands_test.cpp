@@ -89,6 +89,30 @@ TEST_F(Commands, PluginsAreListedAndRun) {
   EXPECT_NE(faulty.err.find("select kept slot"), std::string::npos) << faulty.err;
 }
 
+TEST_F(Commands, TokenizeTakesATokenizersFileOrFolder) {
+  write("tokenizer.json", R"({"model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
+  EXPECT_EQ(kvscope("tokenize --text abba --tokenizer tokenizer.json").out, "2 1 0\n");
+  EXPECT_EQ(kvscope("tokenize --text abba --tokenizer .").out, "2 1 0\n");
+  EXPECT_EQ(kvscope("tokenize --text abba --model .").out, "2 1 0\n");
+  expect_refused("tokenize --text a --tokenizer . --model tiny.gguf", 64, "--model");
+  write("tokenizer.json", R"({"model": {"type": "WordPiece"}})");
+  expect_refused("tokenize --text a --tokenizer .", 65,
+                 "tokenizer.json: tokenizer model 'WordPiece' is not supported");
+}
+
+TEST_F(Commands, GenerateTakesAnotherChatTemplate) {
+  write_model();
+  const std::string generate =
+      "generate --prompt 'hello there' --policy full --max-new-tokens 2 --model tiny.gguf "
+      "--chat-template ";
+  EXPECT_EQ(kvscope(generate + "none").status, 0);
+  EXPECT_EQ(kvscope(generate + "zephyr").status, 0);
+  write("mine.jinja", "{{ 'Q: ' + messages[0]['content'] }}");
+  expect_refused(generate + "mine.jinja", 65, "chat template is none that is known (chatml,");
+  expect_refused(generate + "llama-3", 65, "ends a turn with <|eot_id|>");
+  expect_refused(generate + "nonesuch", 64, "neither a file nor a form; known are none, chatml,");
+}
+
 TEST_F(Commands, TokenizeRecognisesSpecialTokens) {
   write_model();
   // Bytes are 3 + b; "he" is the third merge.

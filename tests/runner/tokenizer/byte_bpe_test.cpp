@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <string>
@@ -90,6 +91,19 @@ TEST(ByteBpe, ParsesSpecialTokensOnlyIfAsked) {
   EXPECT_EQ(tokenizer->encode("<|im_", SpecialTokens::kParse).size(), 5U);
   EXPECT_EQ(tokenizer->id_of_special("<|im_end|>"), 2);
   EXPECT_FALSE(tokenizer->id_of_special("the"));
+}
+
+TEST(ByteBpe, TakesControlTokensFromItsTemplatesPartsOnly) {
+  const auto tokenizer = tiny();
+  const std::vector<TextPart> parts = {{"<|im_start|>t", SpecialTokens::kParse},
+                                       {"he<|im_end|>", SpecialTokens::kAsText},
+                                       {"<|im_end|><|im", SpecialTokens::kParse},
+                                       {"_end|>", SpecialTokens::kAsText}};
+  const Ids ids = tokenizer->encode_parts(parts, false);
+  EXPECT_EQ(tokenizer->decode(ids), "<|im_start|>the<|im_end|><|im_end|><|im_end|>");
+  EXPECT_EQ(ids.front(), 1);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 2), 1);
+  EXPECT_EQ(ids[2], kTinyFirstMerge + 2);  // "he" across the parts: "t" + "he"
 }
 
 BpeVocabulary letters() {
@@ -195,12 +209,13 @@ GgufWriter& basic(GgufWriter& w, const char* pre, const std::vector<std::string>
 }
 
 TEST(LoadTokenizer, RefusesWhatItCannotUse) {
-  EXPECT_EQ(load_error([](GgufWriter& w) { add_tiny_tokenizer(w, 300, "tekken"); }),
-            "m.gguf: pre-tokenizer 'tekken' is not supported; known are gpt-2, llama-bpe, qwen2, "
-            "smollm");
+  EXPECT_EQ(load_error([](GgufWriter& w) { add_tiny_tokenizer(w, 300, "viking"); }),
+            "m.gguf: pre-tokenizer 'viking' is not supported; known are default, gpt-2, llama-bpe, "
+            "llama3, llama-v3, qwen2, deepseek-r1-qwen, stablelm2, smollm, starcoder, mpt, olmo, "
+            "tekken");
   EXPECT_THAT(load_error([](GgufWriter&) {}), HasSubstr("holds no tokenizer"));
-  EXPECT_THAT(load_error([](GgufWriter& w) { w.string("tokenizer.ggml.model", "llama"); }),
-              HasSubstr("tokenizer 'llama' is not supported"));
+  EXPECT_THAT(load_error([](GgufWriter& w) { w.string("tokenizer.ggml.model", "bert"); }),
+              HasSubstr("tokenizer 'bert' is not supported"));
   EXPECT_THAT(load_error([](GgufWriter& w) { w.string("tokenizer.ggml.model", "gpt2"); }),
               HasSubstr("'tokenizer.ggml.tokens' is missing"));
   EXPECT_THAT(load_error([](GgufWriter& w) { basic(w, "gpt-2", {"a b"}); }),

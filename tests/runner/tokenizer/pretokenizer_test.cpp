@@ -49,6 +49,15 @@ TEST(Pretokenizer, Qwen2TakesOneDigit) {
   EXPECT_THAT(words("qwen2", "Pay 123\tx"), ElementsAre("Pay", " ", "1", "2", "3", "\tx"));
 }
 
+TEST(Pretokenizer, TekkenCutsWhereCapitalsBegin) {
+  EXPECT_THAT(words("tekken", "HelloWorld ABCd 12/\n"),
+              ElementsAre("Hello", "World", " ABCd", " ", "1", "2", "/\n"));
+}
+
+TEST(Pretokenizer, DefaultCutsStageByStage) {
+  EXPECT_THAT(words("default", "a b12345, c"), ElementsAre("a", " b", "123", "45", ",", " c"));
+}
+
 TEST(Pretokenizer, WhiteSpaceIsTheUnicodeProperty) {
   EXPECT_THAT(words("gpt-2", "a\u2003\u3000\u0085"), ElementsAre("a", "\u2003\u3000\u0085"));
   EXPECT_THAT(words("gpt-2", "\u180E \u200B"), ElementsAre("\u180E", " \u200B"));  // neither is
@@ -63,7 +72,7 @@ TEST(Pretokenizer, BytesOutsideUtf8AreWordsOfTheirOwn) {
 }
 
 TEST(Pretokenizer, WordsAreTheWholeTextHoweverLong) {
-  for (const char* name : {"gpt-2", "llama-bpe", "qwen2", "smollm"}) {
+  for (const char* name : {"default", "gpt-2", "llama-bpe", "qwen2", "smollm", "tekken"}) {
     for (const char* unit : {" ", "x", "\n ", "1", "'", "\xE4\xB8\xAD", "\x80"}) {
       std::string text;
       while (text.size() < 300000) text += unit;
@@ -76,8 +85,8 @@ TEST(Pretokenizer, WordsAreTheWholeTextHoweverLong) {
 }
 
 TEST(Pretokenizer, UnknownNamesAreNotFound) {
-  EXPECT_EQ(find_pretokenizer_rule("tekken"), nullptr);
-  EXPECT_EQ(known_pretokenizers(), "gpt-2, llama-bpe, qwen2, smollm");
+  EXPECT_EQ(find_pretokenizer_rule("viking"), nullptr);
+  EXPECT_TRUE(known_pretokenizers().starts_with("default, gpt-2, llama-bpe, "));
 }
 
 TEST(Utf8, AcceptsExactlyTheWellFormed) {
