@@ -75,7 +75,9 @@ Sample read_sample(std::vector<ChatMessage> messages, const ChatTemplate& chat,
   if (messages.size() > 1) {
     // The last message with its turn's header, all of it: what is kept must not tell who speaks.
     const auto before = std::span(messages).first(messages.size() - 1);
-    sample.question_begin = static_cast<int>(chat.render_closed(before).size());
+    const std::size_t begin = chat.render_closed(before).size();
+    // Nothing but a begin token: the system message belongs to the first user's turn.
+    if (begin > 1) sample.question_begin = static_cast<int>(begin);
   }
   return sample;
 }

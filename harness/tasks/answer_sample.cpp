@@ -23,14 +23,19 @@ std::optional<AnswerTokens> answer_tokens(const Sample& sample, QuestionVisibili
   return tokens;
 }
 
-std::string answer_text(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
-                        std::optional<std::int32_t> stop_token,
-                        std::span<const std::int32_t> stop_tokens) {
+std::span<const std::int32_t> without_stop(std::span<const std::int32_t> ids,
+                                           std::optional<std::int32_t> stop_token,
+                                           std::span<const std::int32_t> stop_tokens) {
   const auto ends = [&](std::int32_t id) {
     return id == *stop_token || std::ranges::find(stop_tokens, id) != stop_tokens.end();
   };
-  if (!ids.empty() && stop_token && ends(ids.back())) ids = ids.first(ids.size() - 1);
-  return tokenizer.decode(ids);
+  return !ids.empty() && stop_token && ends(ids.back()) ? ids.first(ids.size() - 1) : ids;
+}
+
+std::string answer_text(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                        std::optional<std::int32_t> stop_token,
+                        std::span<const std::int32_t> stop_tokens) {
+  return tokenizer.decode(without_stop(ids, stop_token, stop_tokens));
 }
 
 std::string_view judged_part(std::string_view text, AnswerCut cut) {

@@ -23,7 +23,12 @@ struct AnswerTokens {
 // nullopt: hidden from the policy, and it is not known which of the tokens are the question.
 std::optional<AnswerTokens> answer_tokens(const Sample& sample, QuestionVisibility question);
 
-// Without the stop token, or one of the model's own.
+// `ids` without the stop token, or one of the model's own, at their end.
+std::span<const std::int32_t> without_stop(std::span<const std::int32_t> ids,
+                                           std::optional<std::int32_t> stop_token,
+                                           std::span<const std::int32_t> stop_tokens);
+
+// The text of what without_stop() leaves.
 std::string answer_text(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                         std::optional<std::int32_t> stop_token,
                         std::span<const std::int32_t> stop_tokens);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "datasets/chat/chat_template.h"
+#include "harness/tasks/answer_sample.h"
 
 namespace kvscope {
 namespace {
@@ -78,9 +79,9 @@ class OwnTurnsTask final : public Task {
       Talk& talk = *speaking[i];
       if (const auto it = talk.wanted.find(turn); it != talk.wanted.end()) *it->second = outcome;
       if (outcome.status != OutcomeStatus::kOk) talk.ended = outcome;
-      std::span<const std::int32_t> said(outcome.output_ids);
       // The next feed ends the turn.
-      if (!said.empty() && said.back() == turn_end) said = said.first(said.size() - 1);
+      const auto said =
+          without_stop(outcome.output_ids, turn_end, run.engine.model().config.stop_tokens);
       talk.history.insert(talk.history.end(), said.begin(), said.end());
     }
     return true;

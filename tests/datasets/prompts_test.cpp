@@ -100,6 +100,30 @@ TEST_F(Prompts, in_plain_form_have_no_turns) {
   ASSERT_EQ(data.notes.size(), 1U);
 }
 
+TEST_F(Prompts, have_turns_as_the_template_does) {
+  const FakeTokenizer llama("llama-2", true, true);
+  const auto read = [&](std::string_view line) {
+    return load_prompts(folder_.write("l.jsonl", line), {}, llama).samples.at(0);
+  };
+  const Sample chat = read(
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"One?\"},"
+      "{\"role\": \"assistant\", \"content\": \"Two.\"},"
+      "{\"role\": \"user\", \"content\": \"Three?\"}]}");
+  EXPECT_EQ(text({chat.prompt_ids.begin() + chat.question_begin, chat.prompt_ids.end()}),
+            "<s>[INST] Three?");
+  // The system message stands inside the question's turn.
+  const Sample one = read(
+      "{\"messages\": [{\"role\": \"system\", \"content\": \"A.\"},"
+      "{\"role\": \"user\", \"content\": \"B?\"}]}");
+  EXPECT_EQ(text(one.prompt_ids), "<s>[INST] <<SYS>>\nA.\n<</SYS>>\n\nB?");
+  EXPECT_EQ(one.question_begin, -1);
+  const std::string refused = message_of<DataError>(
+      [&] { read("{\"messages\": [{\"role\": \"tool\", \"content\": \"A\"}]}"); });
+  EXPECT_NE(refused.find("l.jsonl, line 1: chat template 'llama-2' has turns of"),
+            std::string::npos)
+      << refused;
+}
+
 TEST_F(Prompts, without_their_context_are_the_question_in_its_turn) {
   Dataset data;
   data.name = "qa";
