@@ -13,7 +13,8 @@ class GateCommand : public ProgramTest {
   void SetUp() override {
     ProgramTest::SetUp();
     write_model();
-    // KL of the next-token distribution: 0.25 nats at the larger budget, more than 1 at four tokens.
+    // KL of the next-token distribution: 0.25 nats at the larger budget, more than 1 at four
+    // tokens.
     write("gate.json", R"({"name": "night", "checks": [
       {"candidate": "streaming_llm", "task": "qa", "metric": "kl_full_nats", "max": 0.6}]})");
     write(

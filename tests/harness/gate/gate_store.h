@@ -33,7 +33,8 @@ inline void add_night(Store& store, const std::string& uuid, const std::string& 
                                             .backend = "cpu",
                                             .argv_json = "[]"});
   for (int i = 0; i < n; ++i) {
-    const std::int64_t sample = store.sample_id(dataset, std::string("s").append(std::to_string(i)));
+    const std::int64_t sample =
+        store.sample_id(dataset, std::string("s").append(std::to_string(i)));
     store.record(run, full, sample, ok_outcome(values(false, i)));
     if (i < n_errors) {
       store.record(run, h2o, sample, error_outcome("oom", "no memory"));
