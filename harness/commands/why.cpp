@@ -108,7 +108,7 @@ ExitCode run_recorded(const WhyCommand& command, const CudaSupport& cuda) {
 
 // Dense rows of the prompts that run together, with half as much again for what else is kept.
 std::int64_t prompt_bytes(const Model& model, int length_tokens) {
-  const auto row_floats = std::int64_t(model.attention_shape().row_floats());
+  const auto row_floats = std::int64_t(model.attention_shape(0).row_floats());
   return kPlantedBatch * std::int64_t{length_tokens} * model.config.n_layers * row_floats * 6;
 }
 
