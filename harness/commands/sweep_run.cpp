@@ -118,6 +118,7 @@ std::string options_json(const SweepOptions& o, const Model& model,
       {"qa_prompts", o.files.qa_prompts.string()},
       {"qa_lengths", o.files.qa_lengths.string()},
       {"context", o.files.context}};
+  if (!o.model.chat_template.empty()) json["chat_template"] = o.model.chat_template;
   for (const PlannedTask& task : tasks) {
     json["tasks"].push_back({{"name", task.spec.name}, {"keys", task.spec.values}});
   }

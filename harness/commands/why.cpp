@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "harness/commands/chat_option.h"
 #include "harness/commands/sweep_run.h"
 #include "harness/insight/rebuild.h"
 #include "harness/insight/why_report.h"
@@ -62,6 +63,7 @@ ExitCode run_recorded(const WhyCommand& command, const CudaSupport& cuda) {
   options.kv_dtype = of_record.kv_dtype;
   options.backend.backend = of_record.backend;
   options.beyond_context = of_record.beyond_context;
+  if (options.chat_template.empty()) options.chat_template = of_record.chat_template;
   const OpenedModel opened = open_model(options, cuda);
   require_same_arm(recorded, arm, *opened.model);
   const RebuiltSample rebuilt = rebuild_sample(recorded, *opened.tokenizer, prepared_text());
@@ -182,6 +184,7 @@ void add_why_command(CLI::App& app, CommandContext& context) {
   command->add_option("ARM", options->arm, "Arm of that run: POLICY@BUDGET, row id or key");
   command->add_option("--db", options->database, "Database of sweeps (default kvscope.db)");
   add_model_file_option(*command, options->model.file);
+  add_chat_option(*command, options->model.chat_template);
   command
       ->add_option("--threads", options->model.threads,
                    "Computing threads of the CPU (default: all processors)")

@@ -51,9 +51,9 @@ TaskSpec recorded_task(const RecordedSample& recorded, const TaskInfo& info, con
 
 RecordedModelOptions recorded_model_options(const RecordedSample& recorded) {
   return from_options(recorded, [](const json& options) {
-    return RecordedModelOptions{options.at("dtype"), options.at("kv_dtype"),
-                                options.value("backend", "cpu"),
-                                options.value("beyond_context", false)};
+    return RecordedModelOptions{
+        options.at("dtype"), options.at("kv_dtype"), options.value("backend", "cpu"),
+        options.value("beyond_context", false), options.value("chat_template", std::string())};
   });
 }
 

@@ -17,6 +17,7 @@ struct RecordedModelOptions {
   std::string kv_dtype;
   std::string backend;
   bool beyond_context = false;
+  std::string chat_template = {};  // as --chat-template said it
 };
 // Throws DataError for options that are not as a sweep writes them.
 RecordedModelOptions recorded_model_options(const RecordedSample& recorded);
