@@ -106,8 +106,8 @@ struct StepSlots {
 struct ScanJob {
   int layer = 0;
   int first_kv_head = 0;
-  int n_kv_heads = 1;           // 1, or all of the layer for Scope::kLayer
-  HeadCache* heads = nullptr;   // [n_kv_heads] caches of this unit
+  int n_kv_heads = 1;            // 1, or all of the layer for Scope::kLayer
+  HeadCache* heads = nullptr;    // [n_kv_heads] caches of this unit
   GhostCache* ghosts = nullptr;  // [n_kv_heads] only where a probe wants them
   const float* qkv =
       nullptr;  // row r at qkv + r * qkv_stride: [row_floats] raw, of the whole layer

@@ -22,7 +22,7 @@ class StageWorkTest : public ::testing::Test {
     EXPECT_EQ(work.bytes, bytes);
   }
 
-  PagePool pool_{{8, DType::kF32, true}};         // 64 bytes a token
+  PagePool pool_{{8, DType::kF32, true}};  // 64 bytes a token
 };
 
 TEST_F(StageWorkTest, AProductReadsItsWeightsOnce) {
